@@ -33,7 +33,8 @@ def find_affinity_causes(pod: Json, objects: ClusterObjects) -> Iterator[LiveCau
             continue
         names = [str(each["metadata"]["name"]) for each in waiting]
         listed = ", ".join(names[:_NAMED]) + (f", … {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        what = f"the pod has to be near one with {format_selector(term.get('labelSelector'))}"
+        selector = format_selector(term.get("labelSelector"))
+        what = "the pod has to be near " + (f"one with {selector}" if selector else "any pod")
         verb, have = ("matches", "has") if len(names) == 1 else ("match", "have")
         text = f"{what} (same {term['topologyKey']}), and {listed}, which {verb}, {have} no node"
         first = waiting[0]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.attachment_causes import list_users
 from herodotus_answers.cluster_objects import count_event, read_event_time
-from herodotus_answers.kubelet_messages import find_remedy
+from herodotus_answers.kubelet_messages import LACKS_SPACE, find_remedy
 from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term, read_labels
 from herodotus_answers.pod_facts import describe_similar, kubectl, list_claims, make_cause, make_remedy
@@ -32,9 +32,6 @@ _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"  # set by the scheduler, for the provisioner
 _PROTECTION: Final = "kubernetes.io/pvc-protection"  # removed when no pod uses the claim
 _NODE_NOT_FOUND: Final = re.compile(r'node "([^"]+)" not found')
-_LACKS_SPACE: Final = re.compile(
-    r"ResourceExhausted|OutOfCapacity|(?:insufficient|enough|no) (?:free )?(?:space|capacity)", re.I
-)
 _NAMED: Final = 4  # names in a sentence
 _CLASS: Final = ("StorageClass", "storageClassName")
 # Labels that nodes of old releases had, and the labels that took their place.
@@ -295,7 +292,11 @@ class _ClaimFinder:
         text = f"claim {name} ({wanted}, class {class_name}){describe_slip('storage', wanted)} gets no volume"
         if node:
             text += f" on node {node}, which a scheduler selected"
-        if node and _LACKS_SPACE.search(failure[0]) and len(self._objects.list_objects("Node").items) > 1:
+        if (
+            node
+            and re.search(LACKS_SPACE, failure[0], re.IGNORECASE)
+            and len(self._objects.list_objects("Node").items) > 1
+        ):
             what = f"remove the annotation {_SELECTED_NODE} from claim {name}: the scheduler then selects a node anew"
             what += f" (cordon {node} until then, which may be selected again)"
             remedies.append(make_remedy(what, kubectl(claim, f"annotate pvc {name}", f"{_SELECTED_NODE}-")))

@@ -142,11 +142,11 @@ def _make_end(
 
     `is_previous` means that the container was started again since, so that the log is that of an earlier one.
     """
+    remedies = _list_remedies(pod, container, end, objects)
     if (killer := _find_system_oom(pod, end, objects)) is not None:
-        node = pod["spec"].get("nodeName")
-        text += f"; {node} ran out of memory then: {clean(killer.get('message'))} ({name_event(killer)})"
-        remedy = _request_memory(container, find_owner(pod, objects))
-        return make_cause("out-of-memory", text, source, at=end.get("finishedAt"), remedies=[remedy])
+        text += f"; {pod['spec'].get('nodeName')} ran out of memory then, which may have ended it:"
+        text += f" {clean(killer.get('message'))} ({name_event(killer)})"
+        remedies = [_request_memory(container, find_owner(pod, objects))]
     which = ("--previous",) if is_previous else ()
     logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name, *which)
     return make_cause(
@@ -154,7 +154,7 @@ def _make_end(
         text,
         source,
         at=end.get("finishedAt"),
-        remedies=_list_remedies(pod, container, end, objects),
+        remedies=remedies,
         inspect="" if end.get("reason") in _NEVER_RAN else logs,
     )
 

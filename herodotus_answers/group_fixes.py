@@ -38,7 +38,8 @@ def _widen(
     """Return how many of the missing members a suggestion reaches, and the suggestion for as many as it can."""
     slot = table.find_slot(suggestion["node"])
     if slot is None or not suggestion["object"].startswith("Node/"):
-        return 1, _tell_reach(suggestion, 1, missing)  # the other members keep their spec
+        is_of_pod = suggestion["object"].startswith("Pod/")  # a template or new nodes may serve more members
+        return 1, _append_reach(suggestion, 1, missing) if is_of_pod else suggestion
     nodes = [slot]
     if suggestion["kind"] == _UNCORDON and not suggestion["also"]:
         nodes += [other for other in range(len(table.names)) if other != slot and _is_only_cordoned(decision, other)]
@@ -51,11 +52,13 @@ def _widen(
         names = sorted(chosen, key=natural_sort_key)
         text = f"uncordon {', '.join(names[:-1])} and {names[-1]}"
         whole: SuggestedChange = {**suggestion, "text": text, "command": f"kubectl uncordon {' '.join(names)}"}
-        suggestion = {**whole, "checked": False}
-    return reach, _tell_reach(suggestion, reach, missing)
+        suggestion = whole
+    if reach > 1:
+        suggestion = {**suggestion, "checked": False}  # the room for the others was counted by their requests alone
+    return reach, _append_reach(suggestion, reach, missing)
 
 
-def _tell_reach(suggestion: SuggestedChange, reach: int, missing: int) -> SuggestedChange:
+def _append_reach(suggestion: SuggestedChange, reach: int, missing: int) -> SuggestedChange:
     if reach >= missing:
         return suggestion
     return {**suggestion, "text": f"{suggestion['text']}, for {reach} of {missing} pods"}

@@ -1,7 +1,7 @@
 """What messages of kubelets, container runtimes, registries, drivers and webhooks ask for: who has to do what.
 
 The first pattern that occurs in a message has the remedy. Nothing in the cluster confirms it, so every remedy is
-labelled as not checked. A message without a pattern has at most the place of the log that says more.
+labelled as not checked. For a message without a pattern, the remedy names at most the log to read.
 
 Owns: the patterns and the remedies. Does not own: which message explains a pod (`kubelet_causes`, `pod_ending`,
 `claim_causes`, `refusal_causes`). Pure.
@@ -30,6 +30,11 @@ Topic = Literal[
     "admission",
     "autoscaler",
 ]
+
+# What a storage system says that has no space left.
+LACKS_SPACE: Final = (
+    r"ResourceExhausted|OutOfCapacity|(?:\bno|enough|insufficient|out of) (?:free )?(?:space|capacity|storage)"
+)
 
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
 # `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {limit} (of its memory),
@@ -61,8 +66,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"proxyconnect",
-            "make the HTTP proxy answer that the container runtime of {node} is set to use, or let it reach the"
-            " registry without one (NO_PROXY)",
+            "make the HTTP proxy that the container runtime of {node} uses answer, or exempt the registry from it"
+            " (NO_PROXY)",
         ),
         (r"current time \S+ is before", "set the clock of {node}, which is before the registry's certificate"),
         (r"x509|certificate", "let the container runtime of {node} trust the registry's certificate, or renew it"),
@@ -130,7 +135,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"write sysctl key (\S+?):? ",
-            "drop the sysctl {0} from {owner}, or load what has it into the kernel of {node}",
+            "drop the sysctl {0} from {owner}, or load the kernel module that provides it on {node}",
         ),
         (
             r"cgroupsPath to be of format",
@@ -228,7 +233,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r'(?:exec: )?"?([\w./-]+)"?: executable file not found',
-            "install {0} on {node}, or in the node plugin of the volume's driver, whichever runs it",
+            "install {0} on {node}, or in the node plugin of the volume's driver",
         ),
         (
             r"[Ss]tale (?:NFS )?file handle|[Tt]ransport endpoint is not connected",
@@ -371,8 +376,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"^exit code 137:? *$",
-            "see in the kernel log of {node} whether it killed a process of {container} for lack of memory, and whether"
-            " somebody else ended it: SIGKILL leaves a program no words",
+            "see in the kernel log of {node} whether the kernel killed {container} for lack of memory; otherwise"
+            " something sent it SIGKILL",
         ),
         (
             r"^exit code 132\b",
@@ -515,7 +520,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "create the Secret {0} that StorageClass {storage_class} names for {driver}",
         ),
         (
-            r"ResourceExhausted|OutOfCapacity|(?:\bno|enough|insufficient|out of) (?:free )?(?:space|capacity|storage)",
+            LACKS_SPACE,
             "free or add storage for StorageClass {storage_class}, or make the claim anew with less",
         ),
         (
@@ -621,12 +626,12 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
 }
 
 
-# What a node lacks for whatever its kubelet and its container runtime do there, before the patterns of these topics.
-_OF_NODES: Final[tuple[tuple[str, str], ...]] = (
+# Faults of a node's kernel and disks, tried before the patterns of these topics.
+_NODE_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (
         r"cgroup\S*:? .*(?:no space left on device|cannot allocate memory)",
-        "start {node} again, or replace it: its kernel has no room for another control group, whatever room its disk"
-        " has; on another node the pod would start",
+        "reboot {node}, or replace it: its kernel cannot create another control group, although its disk may have"
+        " space; on another node the pod would start",
     ),
     (
         r"(?:inotify|fsnotify|fs watcher).*(?:no space left on device|too many open files)",
@@ -648,7 +653,7 @@ _ON_NODES: Final[tuple[Topic, ...]] = ("image", "sandbox", "volume", "start", "r
 
 def find_remedy(topic: Topic, message: str, **facts: str) -> str:
     """Return what has to be done about a message; "" if that is not known."""
-    remedies = (*_OF_NODES, *_REMEDIES[topic]) if topic in _ON_NODES else _REMEDIES[topic]
+    remedies = (*_NODE_PATTERNS, *_REMEDIES[topic]) if topic in _ON_NODES else _REMEDIES[topic]
     for pattern, text in remedies:
         if match := re.search(pattern, message, re.IGNORECASE):
             return str(text.format(*filter(None, match.groups()), **facts))

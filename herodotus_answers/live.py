@@ -282,8 +282,9 @@ class LiveWorkload(Live):
     pods: NotRequired[Annotated[list[PodsInState], "Its pods that are not ready, by state and reason."]]
     nodesWithoutPod: NotRequired[Annotated[list[NodesWithoutPod], "Nodes without a pod; of DaemonSets alone."]]
     autoscaler: NotRequired[Annotated[WorkloadAutoscaler, "Its HorizontalPodAutoscaler; absent if there is none."]]
-    idleConstraints: NotRequired[
+    selfExcludingConstraints: NotRequired[
         Annotated[
-            list[str], "Sentences on its topology spread constraints that do not count its own pods; absent if none."
+            list[str],
+            "Sentences on topology spread constraints that do not count the workload's own pods; absent if none.",
         ]
     ]

@@ -414,7 +414,7 @@ def mark_as_evaluated(answer: MutableMapping[str, Any]) -> None:
     considered, feasible = answer["considered"], answer["feasible"]
     answer["source"] = "evaluated"
     if not considered:
-        answer["headline"] = "No active pod is on it, and none waits for a node."
+        answer["headline"] = "No active pod is on it, and no waiting pod was evaluated for it."
         return
     answer["headline"] = (
         f"Evaluated for {pluralize(considered, 'pod')}: feasible for {feasible}"

@@ -158,8 +158,8 @@ class DrainPlan(TypedDict):
     ]
     runs: Annotated[
         int,
-        "Number of simulations in which the plan held, half of them with the draws that leave pods with few nodes the"
-        " fewest of these.",
+        "Number of simulations in which the plan held, about half of them with adversarial draws: other pods take the"
+        " nodes of pods with few alternatives.",
         Discloses.NOTHING,
     ]
     given: Annotated[

@@ -33,6 +33,7 @@ from herodotus_answers.pod_facts import (
     parse_time,
     quote_patch,
     read_conditions,
+    read_reporter,
 )
 from herodotus_answers.probe_causes import describe_handler
 from herodotus_answers.rejection_causes import (
@@ -422,7 +423,7 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
 def _advise_on_disruption(pod: Json, objects: ClusterObjects) -> list[Remedy]:
     """Return what keeps pods like this one, which somebody ended, from the same end, or makes the end harmless."""
     event = _find_last_event(_event_subject(pod), objects) or {}
-    component = str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or "")
+    component = read_reporter(event)
     owner, source = find_owner(pod, objects), name_source(pod, objects)
     remedies = []
     may_ignore = owner is not None and owner.kind == "Job" and pod["spec"].get("restartPolicy") == "Never"
@@ -564,7 +565,7 @@ def _find_last_event(subject: Json, objects: ClusterObjects, reasons: tuple[str,
 
 def _is_of_a_disruption(event: Json) -> bool:
     """Return whether the kubelet and the scheduler are not the reporters: they report on every pod."""
-    component = event.get("reportingComponent") or (event.get("source") or {}).get("component") or ""
+    component = read_reporter(event)
     return component not in ("kubelet", "node-controller", "kube-proxy") or event.get("reason") in (
         "Preempting",
         "Evicted",

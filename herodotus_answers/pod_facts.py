@@ -216,14 +216,22 @@ def make_event_cause(code: str, before: str, event: Json, now: datetime, **more:
     return make_cause(code, text, name_event(event), at=at, **more)
 
 
+def read_reporter(event: Json) -> str:
+    """Return the component that reported an event; "" if the event does not say it."""
+    return str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or "")
+
+
 def name_event(event: Json) -> str:
     """Return the reason and the reporter of an event, such as `Event FailedMount of kubelet`."""
-    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    component = read_reporter(event)
     return f"Event {event.get('reason')}" + (f" of {component}" if component else "")
 
 
 def make_remedy(text: str, command: str | None = None) -> Remedy:
-    """Return a remedy that no engine has checked."""
+    """Return a remedy that no engine has checked.
+
+    A text that begins with `see` only says where to look (`is_pointer`).
+    """
     return {"text": text, "command": command}
 
 

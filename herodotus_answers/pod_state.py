@@ -31,6 +31,7 @@ from herodotus_answers.pod_facts import (
     patch_template,
     quote_patch,
     read_conditions,
+    read_reporter,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +52,14 @@ _HOLDERS: Final = {
     "claim-template-missing": "resource claims",
 }
 # Causes of pods that do not start, behind which a faulty node may be.
-_OF_NODES: Final = ("sandbox-failed", "volume-failed", "devices-failed", "kubelet-event", "kubelet-waits", "image-pull")
+_NODE_RELATED_CAUSES: Final = (
+    "sandbox-failed",
+    "volume-failed",
+    "devices-failed",
+    "kubelet-event",
+    "kubelet-waits",
+    "image-pull",
+)
 _ENDING_PROBES: Final = ("probe-liveness", "probe-startup")
 # By the domain of a scheduling gate: who removes it.
 _GATE_OWNERS: Final = {
@@ -222,7 +230,7 @@ def _find_attempt_event(pod: Json, objects: ClusterObjects) -> Json:
 
 
 def _is_warning_of(scheduler: str, event: Json) -> bool:
-    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    component = read_reporter(event)
     return event.get("type") == "Warning" and component == scheduler
 
 
@@ -483,7 +491,7 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         causes = [*notable, *disruption, *created]
         return make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects.unread)
     causes = find_start_causes(pod, objects, now)
-    if phase == "Pending" and causes and causes[0]["code"] in _OF_NODES:
+    if phase == "Pending" and causes and causes[0]["code"] in _NODE_RELATED_CAUSES:
         faults = list(find_node_faults(pod, objects))
         is_advised = any(not is_pointer(remedy) for cause in causes for remedy in cause["remedies"])
         for cause in faults if is_advised else causes if faults else ():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.live_objects import find_controller
-from herodotus_answers.pod_facts import clean, list_containers, make_state, parse_time, read_conditions
+from herodotus_answers.pod_facts import clean, list_containers, make_state, parse_time, read_conditions, read_reporter
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -151,7 +151,7 @@ def _describe_condition(name: str, condition: Json, source: str) -> _Entry:
 
 
 def _describe_event(event: Json, before: str = "") -> _Entry:
-    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    component = read_reporter(event)
     times, first = count_event(event), parse_time(event.get("firstTimestamp"))
     often = f" ({times} times{f' since {first:%H:%M:%S}' if first else ''})" if times > 1 else ""
     source = f"Event {event.get('reason')}" + (f" of {component}" if component else "")

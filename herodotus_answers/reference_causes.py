@@ -72,7 +72,7 @@ def find_missing_references(
                 f" {name_source(pod, objects)}; the kubelet tries again by itself"
             )
             field, text = names[name][0][0], f"{kind} {name} does not exist"
-            if said := _find_word_of_maker(name, namespace, objects):
+            if said := _find_maker_warning(name, namespace, objects):
                 maker = f"{said['involvedObject']['kind']}/{name}"
                 text += f"; {maker}, which may be what makes it, reports {said.get('reason')}"
                 text += f"{format_ago(read_event_time(said), now)}: {clean(said.get('message'))}"
@@ -83,14 +83,15 @@ def find_missing_references(
             yield from _find_missing_keys(pod, kind, name, uses, objects)
 
 
-def _find_word_of_maker(name: str, namespace: str, objects: ClusterObjects) -> Json | None:
-    """Return the last event, a warning, about an object of an API that is not Kubernetes' own and that has a name.
+def _find_maker_warning(name: str, namespace: str, objects: ClusterObjects) -> Json | None:
+    """Return the last event about a custom resource with this name if it is a warning, else None.
 
     Operators name what makes a Secret or ConfigMap, such as an ExternalSecret or a SealedSecret, like the object.
     """
     for event in reversed(objects.list_events({"metadata": {"name": name, "namespace": namespace}})):
-        group = str((event.get("involvedObject") or {}).get("apiVersion") or "").rpartition("/")[0]
-        if "." in group and not group.endswith(".k8s.io"):
+        subject = event.get("involvedObject") or {}
+        group = str(subject.get("apiVersion") or "").rpartition("/")[0]
+        if "." in group and not group.endswith(".k8s.io") and subject.get("kind"):
             return event if event.get("type") == "Warning" else None
     return None
 

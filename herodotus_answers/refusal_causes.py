@@ -41,7 +41,7 @@ _FAILED_WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": (?:faile
 _CALLED: Final = re.compile(r'^(?:Post|Get) "([^"]+)": (.*)$')
 _DENYING_WEBHOOK: Final = re.compile(r'admission webhook "([^"]+)" denied the request(?:: | )?(.*)')
 _UNLISTED_SECRET: Final = re.compile(
-    r'secret\.?(?:Secret)?Name="([^"]+)" is not allowed because service account (\S+) does not reference', re.I
+    r'secret\.?(?:Secret)?Name="([^"]+)" is not allowed because service account ([\w.-]+) does not reference', re.I
 )
 _CLAIM_DELETED: Final = re.compile(r"(?:pvc|PVC|persistentvolumeclaim) \"?([\w.-]+)\"? is being deleted")
 _REFUSES: Final = re.compile(r"forbidden|denied|not (?:allowed|permitted)|invalid|exceeded|unable to validate", re.I)
@@ -124,11 +124,12 @@ def _explain_unlisted_secret(refusal: Refusal, workload: Workload) -> LiveCause 
     field, what = ("imagePullSecrets", "pull with") if is_for_pulls else ("secrets", "use")
     text = f"pods of ServiceAccount {account} may only {what} the Secrets that it lists (annotation"
     text += f" kubernetes.io/enforce-mountable-secrets), and {secret} is not among its {field}"
+    # A patch of imagePullSecrets would replace the list; secrets are merged by name.
     patch = quote_patch({field: [{"name": secret}]})
+    command = None if is_for_pulls else workload.kubectl(f"patch serviceaccount {account}", "-p", patch)
     remedies = [
         make_remedy(
-            f"let the pods of ServiceAccount {account} use Secret {secret}, too",
-            workload.kubectl(f"patch serviceaccount {account}", "-p", patch),
+            f"let the pods of ServiceAccount {account} use Secret {secret}, too: add it to its {field}", command
         ),
         make_remedy(f"do without Secret {secret} in the template of {_template_owner(workload)}"),
     ]
@@ -365,9 +366,13 @@ def _explain_invalid(refusal: Refusal, workload: Workload) -> LiveCause | None:
 
 
 def _find_added(errors: str, workload: Workload) -> str:
-    """Return the first container or volume in errors that the template lacks; "" if it has all, or is unread."""
+    """Return the first container or volume in errors that the template lacks; "" if it has all, or is unread.
+
+    The StatefulSet controller adds a volume for each of its claim templates before those of the template.
+    """
+    claims = len(workload.spec.get("volumeClaimTemplates") or ())
     for field, index in _ELEMENT.findall(errors) if workload.pod_spec else ():
-        if int(index) >= len(workload.pod_spec.get(field) or ()):
+        if int(index) >= len(workload.pod_spec.get(field) or ()) + (claims if field == "volumes" else 0):
             return f"{field}[{index}]"
     return ""
 

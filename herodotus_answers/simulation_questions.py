@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class TraceQuestion:
-    """What every question about a trace states.
+    """Fields that all questions about a trace share.
 
     `traces` are the files of the trace. Nodes whose names match the pattern `removed_nodes` are left out; "" leaves out
-    none. `prices` is a file with prices of nodes, or "". There are so many `seeds` from `seed` on. At most so many
-    `processes` run at once, or with 0 as many as there are processors; their number changes no answer.
+    none. `prices` is a file with prices of nodes, or "". `seeds` is the number of seeds, which begin at `seed`.
+    `processes` is the largest number of parallel runs, 0 for the number of processors; it changes no answer.
     """
 
     traces: tuple[str, ...]
@@ -28,12 +28,12 @@ class TraceQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationQuestion(TraceQuestion):
-    """What each configuration by the rules of each version would have led to.
+    """A question about the effect of configurations and versions on a trace.
 
     Without `configurations` the default profile decides, without `kubernetes_versions` the version of each
     configuration. With `pod`, NAMESPACE/NAME, the question is why two variants decide differently about it. The figures
-    are also written to the new file `parquet`, unless that is "". Runs that the file `resume` has are not made again,
-    and each other one is added to it when it ends.
+    are also written to the new file `parquet`, unless that is "". Runs that are in the file `resume` are not
+    repeated; new ones are appended.
     """
 
     configurations: tuple[str, ...] = ()
@@ -45,11 +45,11 @@ class SimulationQuestion(TraceQuestion):
 
 @dataclass(frozen=True, kw_only=True)
 class TuningQuestion(TraceQuestion):
-    """Which configuration has the lowest `figure`, or with `maximize` the highest, and keeps the `limits`.
+    """A question about the configuration with the lowest `figure`, or the highest with `maximize`, within `limits`.
 
     `configuration` is the file of the present one, or "" for the default profile, by the rules of `kubernetes_version`
-    unless that is "". At most so many `trials` are made, each with all seeds, for `time_limit_s` seconds. So many
-    `samples` of the arrivals that the search did not see give the interval of the gain.
+    unless that is "". The search makes at most `trials` trials, each with all seeds, and ends after `time_limit_s`.
+    `samples` is the number of bootstrap samples for the interval of the gain.
     """
 
     figure: str

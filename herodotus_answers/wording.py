@@ -68,8 +68,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "insufficient/nominated": "wait until {nominated} is placed or gone: {node} keeps {kept} {resource} for it",
     "insufficient/unoffered": "find out why {node} offers {allocatable} of its {capacity} {resource}: its device plugin"
     " reports the others as unhealthy, or has stopped",
-    "insufficient/unoffered-by-kubelet": "see why the kubelet of {node} offers {allocatable} of its {capacity}"
-    " {resource}, such as a file system that it could not read at its start, and restart it",
+    "insufficient/unoffered-by-kubelet": "find out why the kubelet of {node} offers {allocatable} of its"
+    " {capacity} {resource}: for example, it could not read its file system at start; then restart the kubelet",
     "insufficient/crowded": "request at most {free} {resource} (free now; {node} has {allocatable} in all), or add a"
     " larger node",
     "insufficient/full": "add a node with {requested} {resource} free",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.kubelet_messages import find_remedy
+from herodotus_answers.live_objects import find_controller
 from herodotus_answers.pod_facts import (
     clean,
     format_ago,
@@ -94,8 +95,8 @@ class _Scaler(NamedTuple):
 
 def _find_scaler(hpa: Json) -> _Scaler | None:
     """Return what makes an autoscaler, so that changes of the autoscaler itself are undone; None if nothing does."""
-    owners = hpa["metadata"].get("ownerReferences") or ()
-    return next((_Scaler(each["kind"], each["name"]) for each in owners if each.get("controller")), None)
+    owner = find_controller(hpa)
+    return None if owner is None else _Scaler(owner["kind"], owner["name"])
 
 
 def explain_autoscaler(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> list[LiveCause]:
@@ -199,8 +200,9 @@ def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> t
     scale = f"scale {workload.kind.lower()} {workload.name}"
     if autoscaler is not None:
         name, of = autoscaler["name"], f"{_KIND}/{autoscaler['name']}"
-        if scaler := _find_scaler(_find(workload) or {"metadata": {}}):
-            return [_explain_scaler(workload, scaler, name)], scaler.label
+        scaler = _find_scaler(_find(workload) or {"metadata": {}})
+        if scaler is not None and scaler.kind == _SCALED_OBJECT:
+            return [_explain_scaled_object(workload, scaler, name)], scaler.label
         if autoscaler["minReplicas"] == 0:
             text = f"{_KIND} {name} may ask for 0 replicas (minReplicas 0), and does so while its metrics ask for none"
             least = '{"spec":{"minReplicas":1}}'
@@ -225,19 +227,18 @@ def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> t
     return [make_cause("replicas-zero", text, "spec.replicas", at=at, remedies=remedies)], "user"
 
 
-def _explain_scaler(workload: Workload, scaler: _Scaler, hpa: str) -> LiveCause:
-    """Return the cause that what makes an autoscaler has also set the replicas to 0, where the autoscaler does nothing.
+def _explain_scaled_object(workload: Workload, scaler: _Scaler, hpa: str) -> LiveCause:
+    """Return the cause that KEDA, which makes an autoscaler, has also set the replicas to 0.
 
-    Its last event says why, or what fails.
+    There the autoscaler does nothing. The last event about the ScaledObject says why, or what fails.
     """
     about = {"kind": scaler.kind, "metadata": {"name": scaler.name, "namespace": workload.namespace}}
     last: Json = next(iter(reversed(workload.objects.list_events(about))), {})
     at = read_event_time(last) or None
-    text = f"{scaler.label}, which makes {_KIND} {hpa}, decides when it has pods"
-    remedies = [make_remedy(f"see why {scaler.label} asks for none: its conditions and events")]
-    if scaler.kind == _SCALED_OBJECT:
-        text = f"{scaler.label} of KEDA, which makes {_KIND} {hpa}, scales it up from 0 only once a trigger is active"
-        remedies = [make_remedy(f"see why no trigger of {scaler.label} is active: its conditions and events")]
+    text = f"{scaler.label} of KEDA, which makes {_KIND} {hpa}, scales it up from 0 only once a trigger is active, and"
+    text += " not while it is paused"
+    what = f"see why no trigger of {scaler.label} is active, and whether it is paused: its conditions, annotations and"
+    remedies = [make_remedy(f"{what} events")]
     text += f". It said{format_ago(at, workload.now)}: {clean(last.get('message'))}" if last else ""
     least = f"keep at least one pod: {scaler.limits[0]} 1 in {scaler.label}; a change of spec.replicas may be undone"
     remedies.append(make_remedy(least))

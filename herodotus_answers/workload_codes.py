@@ -42,7 +42,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "priority-class-missing": "The PriorityClass of the pods does not exist.",
     "runtime-class-missing": "The RuntimeClass of the pods does not exist.",
     "template-invalid": "The API server finds the pod invalid.",
-    "webhook-made-invalid": "An admission webhook or plugin added to the pod what makes it invalid.",
+    "webhook-made-invalid": "An admission webhook or plugin added a container or volume that makes the pod invalid.",
     "namespace-terminating": "The namespace is being deleted.",
     "name-taken": "A pod of that name exists and belongs to no or another owner.",
     "secret-not-listed": "The pods' ServiceAccount does not list a Secret that they use, and allows only those.",

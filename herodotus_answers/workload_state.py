@@ -117,12 +117,12 @@ def add_state(live: LiveWorkload, situation: Situation) -> LiveWorkload:
         live["nodesWithoutPod"] = situation.skipped
     if situation.autoscaler is not None:
         live["autoscaler"] = situation.autoscaler
-    if idle := list(_describe_idle_constraints(situation.workload)):
-        live["idleConstraints"] = idle
+    if excluding := list(_describe_self_excluding_constraints(situation.workload)):
+        live["selfExcludingConstraints"] = excluding
     return live
 
 
-def _describe_idle_constraints(workload: Workload) -> Iterator[str]:
+def _describe_self_excluding_constraints(workload: Workload) -> Iterator[str]:
     """Yield a sentence for each topology spread constraint of the template that does not count the workload's pods."""
     labels = (workload.template.get("metadata") or {}).get("labels") or {}
     for constraint in workload.pod_spec.get("topologySpreadConstraints") or ():

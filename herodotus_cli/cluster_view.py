@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from herodotus_answers.live_objects import is_static
+from herodotus_answers.live_objects import find_controller, is_static
 from herodotus_answers.quantities import format_available_amount, format_requested_amount, read_quantity
 from herodotus_cli.object_watch import LISTED, ObjectChange
 
@@ -135,14 +135,14 @@ def add_amounts(each: Iterable[Amounts]) -> dict[str, Fraction]:
 def read_pod(pod: Json) -> PodState:
     """Return the state of a Pod object."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    owners = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
+    owner = find_controller(pod)
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled") or {}
     return PodState(
         metadata["namespace"],
         metadata["name"],
         metadata["uid"],
-        owners[0]["uid"] if owners else "",
+        owner["uid"] if owner else "",
         spec.get("nodeName") or "",
         _sum_requests(spec),
         (conditions.get("Ready") or {}).get("status") == "True",
@@ -150,7 +150,7 @@ def read_pod(pod: Json) -> PodState:
         status.get("phase") in ("Succeeded", "Failed"),
         str(scheduled.get("message") or "") if scheduled.get("reason") == "Unschedulable" else "",
         (conditions.get("PodResizePending") or {}).get("status") == "True",
-        is_static(pod) or any(each.get("kind") == "DaemonSet" for each in owners),
+        is_static(pod) or (owner is not None and owner["kind"] == "DaemonSet"),
     )
 
 

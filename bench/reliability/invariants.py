@@ -56,7 +56,7 @@ class Evidence:
     clocks_differ_s: float = 0.0
     """By how much the wall clocks of the schedulers may differ from that of the history."""
     unreported_losses: int = 0
-    """At most so many records were lost by schedulers that were killed before they could report that."""
+    """The largest number of records that schedulers may have lost unreported because they were killed."""
 
     @cached_property
     def state(self) -> ClusterModel:

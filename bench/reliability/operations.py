@@ -110,7 +110,7 @@ class OperationContext:
     draw: random.Random
     fresh: Callable[[str], str]
     fewest_pods: int = MOST_PODS // 4
-    """With how many pods or less no bound pod is deleted."""
+    """`delete_pod` deletes nothing while there are at most this many pods."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ OPERATIONS: Final = (
 
 
 def prepare(api: UserClient, nodes: int = MOST_NODES // 2) -> None:
-    """Create the objects that exist before the first operation, with so many nodes."""
+    """Create the objects that exist before the first operation; `nodes` is the number of nodes."""
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     api.create(CLASSES, {"metadata": {"name": "important"}, "value": 1000})
     api.create(DEVICE_CLASSES, {"metadata": {"name": DEVICE_CLASS}, "spec": {}})

@@ -1,7 +1,8 @@
-"""What can fail in a simulation beyond the disturbances of the real-time runs: a host, its network, a process.
+"""Failures that can begin at any step of a process: of a host, its network or a process.
 
 Owns: each failure, its end, and the ambush that lets one happen at a step of a process. Does not own: when a failure
-comes (`scenario`), the failures that a real-time run has too (`bench.reliability.disturbances`).
+comes (`scenario`), the disturbances of the real-time runs, which
+choose their own moment (`bench.reliability.disturbances`).
 
 A failure begins at once and returns the function that ends it, so that it can begin at any step of any process.
 """

@@ -1,4 +1,4 @@
-"""A pause in a scenario: everything works again, and what an event should have moved must move within a minute.
+"""A pause in a scenario: every failure ends, and within PATIENCE_S each pod that fits must be bound.
 
 Owns: the end of all failures, and what must hold after a while without them. Does not own: the invariants at the end of
 a run (`bench.reliability.invariants`), when a pause comes (`scenario`).

@@ -89,9 +89,9 @@ def report(
     SUBJECT is pod, node, workload, podgroup, pending, compare, balance, drain (whatif drain), whatif, capacity,
     consolidate, nodegroups, preemptions or simulate. What follows are the arguments and options of the command that
     answers it. The file has the headline, causes and fixes, for a pod also the timeline and every node with its filters
-    and scores, for a simulation plots over time, then the cluster with its nodes, requests and versions, and when, how
-    and by which versions it was made. It needs no other file and no script. The end of FILE's name tells the format,
-    too.
+    and scores, for a simulation plots over time, for an answer about the present cluster its nodes, requests and
+    versions, and when, how and by which versions it was made. It needs no other file and no script. The end of FILE's
+    name tells the format, too.
 
     \b
     kubectl herodotus report pod payments-0 -n shop --to payments-0.html

@@ -93,7 +93,7 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
         held = "Proven for every scheduling order and tie-break (by counting the nodes that fit)."
         if not drain["proven"]:
             runs = format_count(drain["runs"], "simulation")
-            held = f"Not proven: held in {runs} with random and worst orders and tie-breaks. Others may fail."
+            held = f"Not proven: held in {runs} with random and adversarial orders and tie-breaks. Others may fail."
         proof.append(TextLine(held, "dim"))
     if drain["given"]:
         proof.append(TextLine(f"In the given order, without cordoning all nodes first: {drain['given']}.", "dim"))

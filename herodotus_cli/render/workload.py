@@ -82,7 +82,7 @@ def _present_rows(live: Json) -> list[tuple[str, str]]:
     for each in live.get("nodesWithoutPod") or ():
         names = join_limited(each["nodes"], _NAMES)
         rows.append(("NO POD ON", f"{format_count(each['count'], 'node')} ({names}): {each['text']}"))
-    rows += [("SPREAD", sentence) for sentence in live.get("idleConstraints") or ()]
+    rows += [("SPREAD", sentence) for sentence in live.get("selfExcludingConstraints") or ()]
     if autoscaler:
         wants = autoscaler["desiredReplicas"]
         asks = f", asks for {wants}" if wants is not None else ""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from herodotus_answers.holders import read_request
-from herodotus_answers.live_objects import has_ended
+from herodotus_answers.live_objects import has_ended, read_owner
 from herodotus_answers.node_rules import describe_taint, read_labels, read_zone
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import natural_sort_key
@@ -111,7 +111,7 @@ def read_pod(pod: Json) -> PodRow | None:
     conditions = status.get("conditions") or ()
     placed = [c for c in conditions if c.get("type") == "PodScheduled" and c.get("status") == "True"]
     node = str(spec.get("nodeName") or "")
-    owner = next((f"{o['kind']}/{o['name']}" for o in metadata.get("ownerReferences") or () if o.get("controller")), "")
+    owner = read_owner(pod) or ""
     return PodRow(
         namespace=metadata["namespace"],
         name=metadata["name"],

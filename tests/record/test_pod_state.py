@@ -596,6 +596,13 @@ def test_what_may_make_a_missing_secret_is_heard(api: str, is_maker: bool) -> No
     assert ("mend what Maker/db reports" in remedies[0]) is is_maker
 
 
+def test_an_event_that_does_not_name_its_kind_makes_nothing() -> None:
+    pod = a_pod(status_containerStatuses=waits("CreateContainerConfigError", 'secret "db" not found'))
+    pod["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "db"}}]
+    event = an_event("UpdateFailed", "access denied", about={"kind": "", "name": "db", "apiVersion": "x.io/v1"})
+    assert "may be what makes it" not in find(pod, event)["headline"]
+
+
 @pytest.mark.parametrize(("unready_since", "first"), [(2, "container-restarted"), (20, "probe-readiness")])
 def test_restart_that_ended_the_readiness_is_the_first_cause(unready_since: float, first: str) -> None:
     unready = {"type": "Ready", "status": "False", "lastTransitionTime": at(unready_since)}

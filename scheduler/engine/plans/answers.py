@@ -90,9 +90,8 @@ def _check(question: PlanQuestion) -> None:
 def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, limit: TimeLimit) -> PlanReview:
     """Return the review of a drain or a consolidation."""
     world = World(state, limit)
-    waiting = [pod for pod in state.list_waiting() if pod.pod_group is None]
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
-    planner = DrainPlanner(world, state.build_budgets(), waiting, flags)
+    planner = DrainPlanner(world, state.build_budgets(), state.list_waiting(), flags)
     if question.drain:
         nodes = list(dict.fromkeys(question.drain))
         for name in nodes:

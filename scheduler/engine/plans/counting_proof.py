@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -38,7 +39,9 @@ from scheduler.engine.plans.verification import (
     identify_kind,
 )
 from scheduler.engine.plans.world import Mask, World
-from scheduler.engine.whatif.owners import build_replacement
+from scheduler.engine.whatif.owners import build_replacement, is_replaced
+
+MAX_SHARES: Final = 2_000_000  # kinds of pods times nodes; beyond, a pod's node is not proven
 
 
 def prove_by_room(
@@ -54,7 +57,7 @@ def prove_by_room(
         return None
     if not all(map(is_decided_by_node_alone, (*targets, *others, *(pod for _, pod in displaced)))):
         return None
-    if any(world.has_extenders(pod) for pod in (*targets, *others, *(pod for _, pod in displaced))):
+    if any(world.has_unknown_rules(pod) for pod in (*targets, *others, *(pod for _, pod in displaced))):
         return None
     emptied = tuple(sorted({step.node for step in leaving}))
     proof = Proof(None, {}, 0)
@@ -93,6 +96,8 @@ def fit_in_any_order(world: World, verification: Verification) -> bool:
     targets, others = verification.targets, [pods[0] for pods in verification.others.values()]
     if len({target.spec_digest for target in targets}) > 1 or not all(map(is_decided_by_node_alone, targets)):
         return False
+    if any(map(world.has_unknown_rules, (*targets, *others))):
+        return False
     with world.tried():
         if any(draws.slots or draws.preempts for draws in map(world.find_draws, others)):
             return False
@@ -127,21 +132,21 @@ def _settle(
     return not any(draws.slots or draws.preempts for draws in map(world.find_draws, others))
 
 
-def drain_in_any_order(
+def is_drain_order_certain(
     world: World, waiting: Sequence[PodInfo], leaving: Mapping[str, Sequence[PodInfo]], *, rolling: bool
 ) -> bool:
-    """Return whether each displaced pod finds a node, in every order of the pods and with every tie-break.
+    """Return True if each displaced pod is certain to find a node, whatever the order of pods and the tie-breaks.
 
     `leaving` are the pods that the drains evict, by node in the order of the drains. The nodes are all cordoned before
     the first drain, or with `rolling` each until its drain is over. A pod that was displaced may be on a node that is
-    drained later, and be displaced again. False if it is not certain.
+    drained later, and be displaced again.
     """
     displaced = {node: [pod for pod in pods if is_replaced(pod)] for node, pods in leaving.items()}
     lowest = min((pod.priority for pods in world.nodes.pods for pod in pods.values()), default=0)
     if any(pod.priority > lowest and pod.pod.spec.preemption_policy != "Never" for pod in waiting):
         return False
     concerned = [*waiting, *(pod for pods in displaced.values() for pod in pods)]
-    if any(not is_decided_by_node_alone(pod) or world.has_extenders(pod) for pod in concerned):
+    if any(not is_decided_by_node_alone(pod) or world.has_unknown_rules(pod) for pod in concerned):
         return False
     waits = {identify_kind(pod) for pod in waiting}
     loose = defaultdict[object, list[PodInfo]](list)  # the waiting and the displaced pods, those of one kind together
@@ -167,16 +172,15 @@ def drain_in_any_order(
             for kind, mask in masks.items():
                 reach[kind] = reach[kind] | mask
                 reach[kind][slot] = False
-            if not all(_always_finds_node(world.nodes, kind, masks[kind], reach, loose) for kind in moving):
-                return False
+            for kind in moving:
+                world.limit.check()
+                if len(loose) * int(masks[kind].sum()) > MAX_SHARES:
+                    return False
+                if not _always_finds_node(world.nodes, kind, masks[kind], reach, loose):
+                    return False
             if rolling:
                 world.set_schedulable(cordoned, True)
     return True
-
-
-def is_replaced(pod: PodInfo) -> bool:
-    """Return whether a controller makes a new pod after an eviction of this one."""
-    return not pod.terminating and pod.pod.metadata.controller is not None
 
 
 def _always_finds_node(

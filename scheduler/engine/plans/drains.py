@@ -3,9 +3,9 @@
 A drain evicts all pods of its node that budgets allow now, waits until their successors are Ready, and repeats it, as
 `kubectl drain` does. Nodes that stay empty are cordoned before the first drain, so that no pod moves twice. An order
 that counting proves is preferred. Another one is carried out many times: pods leave one by one or together, successors
-and waiting pods come in any order, and each gets one of its best nodes. The draws are random in every other run, and in
-the others those that take the nodes which few alternatives replace. That is no proof: the number of runs is part of the
-answer.
+and waiting pods come in any order, and each gets one of its best nodes. Every second run draws at random. The others
+are adversarial: pods with many suitable nodes choose first, and take nodes that other pods need. That is no proof: the
+number of runs is part of the answer.
 
 Owns: orders, sets of nodes, runs, the bound of a consolidation. Does not own: which pods a drain refuses
 (`whatif.eviction`), decisions (`world`), the proof (`counting_proof`).
@@ -30,14 +30,14 @@ from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plans.counting_proof import drain_in_any_order, is_replaced
+from scheduler.engine.plans.counting_proof import is_drain_order_certain
 from scheduler.engine.plans.movable import is_decided_by_node_alone
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import identify_kind
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.eviction import build_command, find_refusal, is_left_alone
-from scheduler.engine.whatif.owners import build_replacement
+from scheduler.engine.whatif.owners import build_replacement, is_replaced
 
 RUNS: Final = 20  # of each order or set that is tried
 MAX_RUNS: Final = 1000  # of an order that is not proven, if there is time
@@ -76,7 +76,7 @@ class TriedOrder(NamedTuple):
 
 
 class RandomDraws:
-    """What chance decides in a run, at random."""
+    """The nondeterministic choices of a run, drawn at random: evictions at a time, order of pods, node of each pod."""
 
     def __init__(self, rng: random.Random) -> None:
         """Take the source of all draws."""
@@ -95,11 +95,11 @@ class RandomDraws:
         return self._rng.choice(slots)
 
 
-class WorstDraws(RandomDraws):
-    """Draws that take from pods with few nodes the ones that they have.
+class AdversarialDraws(RandomDraws):
+    """Draws that give the nodes of pods with few alternatives to pods with many.
 
-    `scarcity` is by slot: the number of displaced pods that the node admits, each divided by the number of its nodes.
-    Pods with many nodes come first, and those with few find what is left.
+    `scarcity` is by slot: for each displaced pod that the node admits, 1 divided by the number of nodes that admit it,
+    summed. Pods with many nodes come first.
     """
 
     def __init__(self, rng: random.Random, scarcity: NDArray[np.float64], choices: dict[object, int]) -> None:
@@ -119,8 +119,13 @@ class DrainPlanner:
     """The simulation of drains on a copy of the cluster. Each method leaves the copy as it was."""
 
     def __init__(self, world: World, budgets: Budgets, waiting: Sequence[PodInfo], flags: Drain) -> None:
-        """Take the copy. `waiting` are the pods that have no node before the first drain, and compete for room."""
-        self._world, self._budgets, self._waiting = world, budgets, waiting
+        """Take the copy. `waiting` are the pods that have no node before the first drain, and compete for room.
+
+        Those of pod groups are not simulated, and nothing is proven beside them.
+        """
+        self._world, self._budgets = world, budgets
+        self._waiting = [pod for pod in waiting if pod.pod_group is None]
+        self._has_waiting_groups = len(self._waiting) < len(waiting)
         self._flags, self._numbers = flags, 0
 
     def may_be_emptied(self, node: str) -> bool:
@@ -155,13 +160,13 @@ class DrainPlanner:
         """Return whether the successor of a pod of a node fits on no other node, also after drains of others.
 
         Drained nodes take no pods, and the others only get fuller. So a pod that no other pod can help fits nowhere
-        later if it fits nowhere now.
+        later if no node that admits it has room now.
         """
-        if not is_decided_by_node_alone(pod):
+        if not is_decided_by_node_alone(pod) or self._world.has_unknown_rules(pod):
             return False
         with self._world.tried():
             self._world.set_schedulable([node], False)
-            return not self._world.find_feasible(pod)[0].any()
+            return not (self._world.find_admitting(pod) & self._world.find_roomy(pod)).any()
 
     def choose(self, order: Sequence[str], wanted: int) -> list[str]:
         """Return nodes that were drained one after the other, at most `wanted`; fewer if the time is over.
@@ -322,23 +327,23 @@ class DrainPlanner:
         """
         leaving = {node: self._list_leaving(node) for node in order}
         pods = [pod for each in leaving.values() for pod in each]
-        if any(self._budgets.has_budget(pod.pod) and not is_replaced(pod) for pod in pods):
+        if self._has_waiting_groups or any(self._budgets.has_budget(pod.pod) and not is_replaced(pod) for pod in pods):
             return False
-        return drain_in_any_order(self._world, self._waiting, leaving, rolling=rolling)
+        return is_drain_order_certain(self._world, self._waiting, leaving, rolling=rolling)
 
     def _list_leaving(self, node: str) -> list[PodInfo]:
         pods = self._world.nodes.pods[self._world.nodes.index[node]].values()
         return [pod for pod in pods if not is_left_alone(pod.pod)]
 
-    def find_worst_draws(self, order: Sequence[str]) -> Callable[[random.Random], WorstDraws]:
-        """Return what makes the worst draws of one run from its source of chance."""
+    def build_adversarial_draws(self, order: Sequence[str]) -> Callable[[random.Random], AdversarialDraws]:
+        """Return a function that makes the adversarial draws of a run from its source of chance."""
         scarcity, choices = np.zeros(self._world.nodes.slots), dict[object, int]()
         for pod in (pod for node in order for pod in self._list_leaving(node) if is_replaced(pod)):
             new = build_replacement(pod.pod, 0)
             admitting = self._world.find_admitting(new)
             choices[identify_kind(new)] = count = int(admitting.sum())
             scarcity += admitting / max(1, count)
-        return lambda rng: WorstDraws(rng, scarcity, choices)
+        return lambda rng: AdversarialDraws(rng, scarcity, choices)
 
     def try_order(self, order: Sequence[str], *, rolling: bool, runs: int = RUNS) -> TriedOrder:
         """Carry an order out once, prove that it holds, and if that fails repeat it, `runs` times in all.
@@ -352,10 +357,10 @@ class DrainPlanner:
         with suppress(TimeOverError):
             if self._is_proven(order, rolling=rolling):
                 return TriedOrder(first, 1, proven=True)
-            worst = self.find_worst_draws(order)
+            adversarial = self.build_adversarial_draws(order)
             while number < runs:
                 rng = random.Random(number)
-                draws = worst(rng) if number % 2 else RandomDraws(rng)
+                draws = adversarial(rng) if number % 2 else RandomDraws(rng)
                 run = self.run(order, draws, cordon_first=True, rolling=rolling)
                 if run.obstacle is not None:
                     return TriedOrder(run, number)
@@ -550,7 +555,7 @@ def _movable(world: World, name: str, resource: str) -> int:
     return sum(
         1 if resource == requests.PODS else pod.requests.get(resource, 0)
         for pod in world.nodes.pods[slot].values()
-        if not is_left_alone(pod.pod) and pod.pod.metadata.controller is not None and not pod.terminating
+        if not is_left_alone(pod.pod) and is_replaced(pod)
     )
 
 

@@ -135,7 +135,7 @@ class SpreadGoal:
             return False
         if any(c.selects(pod) and pod.namespace == self._pod.namespace for c, _ in self._constraints for pod in others):
             return False
-        return not any(self._world.has_extenders(pod) for pod in (*moved, *others))
+        return not any(self._world.has_unknown_rules(pod) for pod in (*moved, *others))
 
     def _find_domain(self, node: str) -> str:
         return (self._world.node(node).metadata.labels or {}).get(self._constraints[0][0].key, "")

@@ -27,6 +27,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_find
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import Trace
+from scheduler.engine.objects import requests
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import (
@@ -38,8 +39,11 @@ from scheduler.engine.objects.storage import (
     StorageClass,
 )
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
+from scheduler.engine.plans.movable import read_amount
 from scheduler.engine.plans.time_limit import TimeLimit
+from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
+from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
 from scheduler.engine.whatif.owners import DAEMON_SET, build_replacement
@@ -215,10 +219,27 @@ class World:
         """Return the framework that decides a pod, or None if no profile has its scheduler's name."""
         return self._framework(pod.spec.scheduler_name)
 
-    def has_extenders(self, pod: PodInfo) -> bool:
-        """Return whether an extender, or no profile, decides on the pod's node."""
+    def has_unknown_rules(self, pod: PodInfo) -> bool:
+        """Return whether more than the pod's spec and the filters in the tree decide on its node.
+
+        That is an extender, a filter outside the tree, hard default constraints for spreading, or no profile.
+        """
         framework = self.framework(pod.pod)
-        return framework is None or bool(framework.extenders.filter or framework.extenders.prioritize)
+        if framework is None or framework.extenders.filter or framework.extenders.prioritize:
+            return True
+        filters = framework.profile.filter
+        return any(
+            each.name not in IN_TREE or (isinstance(each, PodTopologySpread) and each.has_hard_default_constraints)
+            for each in filters
+        )
+
+    def find_roomy(self, pod: PodInfo) -> Mask:
+        """Return the mask of nodes, by slot, that have as much free of each resource as the pod requests."""
+        mask = self.nodes.live[: self.nodes.slots].copy()
+        for name in (requests.PODS, *(name for name, amount in pod.requests.items() if amount)):
+            free = self.nodes.allocatable(name) - self.nodes.requested(name)
+            mask &= free[: self.nodes.slots] >= read_amount(pod, name)
+        return mask
 
     def find_feasible(self, pod: PodInfo) -> tuple[Mask, CycleState]:
         """Return the mask of the nodes that pass all filters for the pod, by slot, and the state of that search.
@@ -236,9 +257,9 @@ class World:
         return mask, state
 
     def find_admitting(self, pod: PodInfo) -> Mask:
-        """Return the mask of the nodes, by slot, that pods which leave may make feasible for the pod.
+        """Return the mask of nodes, by slot, that departing pods could make feasible for the pod.
 
-        On the others a filter rejects the pod that reads nothing but the Node object.
+        Elsewhere a filter that reads only the Node object rejects the pod.
         """
         mask = self.nodes.live[: self.nodes.slots].copy()
         framework, trace = self.framework(pod.pod), self._filter(pod)[0]

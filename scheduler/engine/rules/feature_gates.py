@@ -160,7 +160,12 @@ FEATURE_GATES: Final = (
     FeatureGate(
         ASYNC_PREEMPTION, (alpha(32), beta(33)), Support.BOTH, "victims are deleted while other pods are scheduled"
     ),
-    FeatureGate(POP_FROM_BACKOFF, (beta(33),), Support.BOTH, "a pod leaves backoff early if the active queue is empty"),
+    FeatureGate(
+        POP_FROM_BACKOFF,
+        (beta(33),),
+        Support.BOTH,
+        "if the active queue is empty, a pod that an event moved leaves backoff early",
+    ),
     FeatureGate(
         "SchedulerAsyncAPICalls",
         (beta_off(34),),

@@ -17,7 +17,7 @@ from herodotus_answers.cluster_review import Consolidation, KeepingPod
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.whatif.eviction import find_refusal, is_left_alone
-from scheduler.engine.whatif.owners import build_replacement
+from scheduler.engine.whatif.owners import build_replacement, is_replaced
 from scheduler.engine.whatif.simulation import Simulation, format_no_profile
 
 
@@ -98,7 +98,7 @@ class _Trial:
         simulation.nodes.remove_pod(pod.uid, self.node)
         simulation.claims.release(pod)
         self.removed.append(pod)
-        if pod.terminating or pod.pod.metadata.controller is None:
+        if not is_replaced(pod):
             return True
         successor = build_replacement(pod.pod, simulation.next_number())
         result = simulation.place(successor)

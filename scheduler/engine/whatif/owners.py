@@ -46,6 +46,11 @@ def find_workload(pod: Pod, objects: ClusterObjects) -> Workload | None:
     return Workload(REPLICA_SET, owner.name)
 
 
+def is_replaced(pod: PodInfo) -> bool:
+    """Return whether a controller makes a new pod after an eviction of this one."""
+    return not pod.terminating and pod.pod.metadata.controller is not None
+
+
 def build_replacement(pod: Pod, number: int) -> PodInfo:
     """Return the pod that the controller of a pod creates in its place.
 

@@ -49,7 +49,7 @@ class RunResult(msgspec.Struct, frozen=True):
 class QuestionIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the runs of a question depend on besides variant and seed. Contents of files are digests.
 
-    `variants` has the digest of each variant's configuration. Which seeds there are makes no other question.
+    `variants` has the digest of each variant's configuration. The seeds are not part of the identity.
     """
 
     herodotus: str

@@ -56,7 +56,7 @@ def measure_moment(
     demands: Sequence[tuple[Requests, float]],
     domains: Sequence[str],
 ) -> Moment:
-    """Return the figures of the cluster at a moment, when so many pods are `waiting`.
+    """Return the figures of the cluster at a moment, when `waiting` pods are in the queue.
 
     `demands` are requests with their shares of all pods.
     """

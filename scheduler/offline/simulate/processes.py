@@ -49,7 +49,7 @@ def run_parallel(
     report: Share,
     keep: Callable[[Task, Result], None] = lambda task, result: None,
 ) -> list[Result]:
-    """Return `run(task, share)` for each task, computed in at most so many processes at once, 0 for all processors.
+    """Return `run(task, share)` for each task, computed in at most `processes` processes, 0 for one per processor.
 
     A task calls `share` with how much of it is done, 0 to 1, and `report` gets that of all tasks. `keep` gets each
     result, in this process, as soon as its task ends. With one process the tasks run in this one. An error of a task

@@ -66,7 +66,7 @@ def test_node_that_was_never_considered() -> None:
     empty = as_json(build_node_history("worker-1", window, facts, ClusterTotals(0, 0), [], searched=0))
     assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
     mark_as_evaluated(empty)
-    assert "No active pod is on it, and none waits for a node." in drawn(empty, VIEWS["80"])
+    assert "No active pod is on it, and no waiting pod was evaluated for it." in drawn(empty, VIEWS["80"])
     assert "WON" not in drawn(empty, VIEWS["80"])
 
 

@@ -211,6 +211,11 @@ class PodTopologySpread(BasePlugin):
         """Whether the profile has default constraints, for pods without constraints."""
         return bool(self._defaults)
 
+    @property
+    def has_hard_default_constraints(self) -> bool:
+        """Whether a default constraint can reject a node."""
+        return any(each.when_unsatisfiable == HARD for each in self._defaults)
+
     def prepare(self, nodes: NodeColumns) -> None:
         """Build the table of running pods, so that the first cycle need not."""
         _ = nodes.pod_rows

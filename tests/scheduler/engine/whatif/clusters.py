@@ -71,11 +71,14 @@ def a_budget(name: str, app: str, status: Json | None = None, **spec: Any) -> Js
     }
 
 
-def a_state(objects: Iterable[Json], version: str = "") -> WhatIfState:
+STOCK = Configuration()
+
+
+def a_state(objects: Iterable[Json], version: str = "", config: Configuration = STOCK) -> WhatIfState:
     """Return the state of a cluster whose scheduler is of this version, by default of the default rules."""
     given = list(objects)
     cluster = load_cluster(SourceManifest(f"object {i}", content) for i, content in enumerate(given))
-    profile = build_profile(Configuration(), 0, IN_TREE, NoCluster(cluster.objects))
+    profile = build_profile(config, 0, IN_TREE, NoCluster(cluster.objects))
     framework = Framework(profile, time.monotonic, (), cluster.nominator)
     framework.prepare(cluster.nodes)
     pending = [
