@@ -23,7 +23,6 @@ from typing import Final
 
 import numpy as np
 
-from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.movable import is_decided_by_node_alone, read_amount
@@ -164,8 +163,9 @@ def is_drain_order_certain(
             moving = {kind for kind, mask in reach.items() if mask[slot]}
             for pod in displaced[node]:
                 successor = build_replacement(pod.pod, 0)
-                moving.add(identify_kind(successor))
-                loose[identify_kind(successor)].append(successor)
+                kind = identify_kind(successor)
+                moving.add(kind)
+                loose[kind].append(successor)
             masks = {kind: world.find_feasible(loose[kind][0])[0] for kind in moving | waits}
             if any(mask[[world.nodes.index[name] for name in cordoned]].any() for mask in masks.values()):
                 return False  # it tolerates the cordon
@@ -176,7 +176,7 @@ def is_drain_order_certain(
                 world.limit.check()
                 if len(loose) * int(masks[kind].sum()) > MAX_SHARES:
                     return False
-                if not _always_finds_node(world.nodes, kind, masks[kind], reach, loose):
+                if not _always_finds_node(world, kind, masks[kind], reach, loose):
                     return False
             if rolling:
                 world.set_schedulable(cordoned, True)
@@ -184,7 +184,7 @@ def is_drain_order_certain(
 
 
 def _always_finds_node(
-    nodes: NodeColumns,
+    world: World,
     own: object,
     mask: Mask,
     reach: Mapping[object, Mask],
@@ -198,15 +198,13 @@ def _always_finds_node(
     """
     pod, fitting = loose[own][0], np.flatnonzero(mask)
     resources = [requests.PODS, *(name for name, amount in pod.requests.items() if amount)]
-    lacking = {
-        name: (nodes.allocatable(name) - nodes.requested(name))[fitting] - read_amount(pod, name) + 1
-        for name in resources
-    }
+    fillers = 1 - world.compute_missing(pod, resources)[:, fitting]  # the least that another pod must take
     counts = np.array([len(pods) - (key == own) for key, pods in loose.items()])
     shares = np.zeros((len(loose), len(fitting)))
     for row, (key, pods) in zip(shares, loose.items(), strict=True):
         other = pods[0]
-        row[:] = np.max([read_amount(other, name) / np.maximum(1, lacking[name]) for name in resources], axis=0)
+        amounts = np.array([read_amount(other, name) for name in resources])
+        row[:] = np.max(amounts[:, None] / np.maximum(1, fillers), axis=0)
         if any(port.conflicts(each) for port in pod.host_ports for each in other.host_ports):
             row[:] = 1
         row *= reach[key][fitting]

@@ -31,10 +31,10 @@ from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.counting_proof import is_drain_order_certain
-from scheduler.engine.plans.movable import is_decided_by_node_alone
+from scheduler.engine.plans.movable import is_decided_by_node_alone, read_amount
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import identify_kind
-from scheduler.engine.plans.world import World
+from scheduler.engine.plans.world import Mask, World
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.eviction import build_command, find_refusal, is_left_alone
 from scheduler.engine.whatif.owners import build_replacement, is_replaced
@@ -115,6 +115,19 @@ class AdversarialDraws(RandomDraws):
         return max(slots, key=lambda slot: (float(self._scarcity[slot]) * self._rng.uniform(0.8, 1), slot))
 
 
+@dataclass
+class RunState:
+    """What a run of drains changes beside the copy: its budgets and the pods that wait. `draws` are its choices."""
+
+    budgets: Budgets
+    waiting: list[PodInfo]
+    draws: RandomDraws
+
+    def copy(self) -> RunState:
+        """Return a state that changes apart from this one, except for the draws."""
+        return RunState(self.budgets.copy(), [*self.waiting], self.draws)
+
+
 class DrainPlanner:
     """The simulation of drains on a copy of the cluster. Each method leaves the copy as it was."""
 
@@ -139,15 +152,14 @@ class DrainPlanner:
 
     def run(self, order: Sequence[str], draws: RandomDraws, *, cordon_first: bool, rolling: bool) -> DrainRun:
         """Drain the nodes in this order, and undo it all."""
-        result, budgets = DrainRun(), self._budgets.copy()
+        result, state = DrainRun(), self._begin(draws)
         with self._world.tried():
             if cordon_first and not rolling:
                 self._world.set_schedulable(order, False)
-            waiting = [*self._waiting]
             for node in order:
                 self._world.limit.check()  # nodes without pods need no decision
                 self._world.set_schedulable([node], False)
-                drained, halt = self._drain(node, budgets, waiting, draws)
+                drained, halt = self._drain(node, state)
                 if halt is not None:
                     result.obstacle, result.homeless = halt
                     break
@@ -155,6 +167,9 @@ class DrainPlanner:
                 if rolling:
                     self._world.set_schedulable([node], True)
         return result
+
+    def _begin(self, draws: RandomDraws) -> RunState:
+        return RunState(self._budgets.copy(), [*self._waiting], draws)
 
     def can_never_move(self, pod: PodInfo, node: str) -> bool:
         """Return whether the successor of a pod of a node fits on no other node, also after drains of others.
@@ -175,21 +190,16 @@ class DrainPlanner:
         would take it is given up and takes pods again; without one, the drained node is. So each drain is tried about
         once, and the number of decisions grows with that of the pods.
         """
-        chosen, budgets, waiting, draws = (
-            list[str](),
-            self._budgets.copy(),
-            [*self._waiting],
-            RandomDraws(random.Random(0)),
-        )
+        chosen, state = list[str](), self._begin(RandomDraws(random.Random(0)))
         hopeful, spare = deque(order[:wanted]), deque(order[wanted:])
         with suppress(TimeOverError), self._world.tried():
             self._world.set_schedulable(hopeful, False)
             while hopeful:
                 self._world.limit.check()
-                mark, after, left = self._world.mark(), budgets.copy(), [*waiting]
-                _, halt = self._drain(hopeful[0], after, left, draws)
+                mark, after = self._world.mark(), state.copy()
+                _, halt = self._drain(hopeful[0], after)
                 if halt is None:
-                    budgets, waiting = after, left
+                    state = after
                     chosen.append(hopeful.popleft())
                     continue
                 taker = self._find_taker(halt.homeless, hopeful)
@@ -211,9 +221,7 @@ class DrainPlanner:
         fitting = (name for name in reversed(hopeful) if name != hopeful[0] and mask[self._world.nodes.index[name]])
         return next(fitting, hopeful[0])
 
-    def _drain(
-        self, node: str, budgets: Budgets, waiting: list[PodInfo], draws: RandomDraws
-    ) -> tuple[PlannedDrain, Halt | None]:
+    def _drain(self, node: str, state: RunState) -> tuple[PlannedDrain, Halt | None]:
         pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
         targets: Counter[str] = Counter()
         done: PlannedDrain = {
@@ -228,11 +236,11 @@ class DrainPlanner:
                 return done, Halt({"node": node, "pod": pod.full_name, "reason": refusal[1]})
         left = [pod for pod in pods if not is_left_alone(pod.pod)]
         done["pods"] = len(left)
-        draws.shuffle(left)
+        state.draws.shuffle(left)
         while left:
             refused, evicted, message = list[PodInfo](), list[PodInfo](), ""
             for pod in left:
-                refusal_now = budgets.evict(pod.pod)
+                refusal_now = state.budgets.evict(pod.pod)
                 if refusal_now is None:
                     evicted.append(pod)
                 else:
@@ -240,33 +248,25 @@ class DrainPlanner:
                     message = refusal_now.message
             if not evicted:
                 return done, Halt({"node": node, "pod": refused[0].full_name, "reason": message})
-            halt = self._replace(evicted, node, budgets, waiting, draws, targets)
+            halt = self._replace(evicted, node, state, targets)
             if halt is not None:
                 return done, halt
             left = refused
         done["targets"] = dict(targets)
         return done, None
 
-    def _replace(
-        self,
-        evicted: Sequence[PodInfo],
-        node: str,
-        budgets: Budgets,
-        waiting: list[PodInfo],
-        draws: RandomDraws,
-        targets: Counter[str],
-    ) -> Halt | None:
+    def _replace(self, evicted: Sequence[PodInfo], node: str, state: RunState, targets: Counter[str]) -> Halt | None:
         """Let the pods end, some at a time, and schedule their successors and the waiting pods meanwhile."""
         left, displaced = [*evicted], list[PodInfo]()
         while left:
-            count = draws.count_evictions(len(left))
+            count = state.draws.count_evictions(len(left))
             for pod in left[:count]:
                 self._world.remove(pod, node)
                 if is_replaced(pod):
                     self._numbers += 1
                     displaced.append(self._world.generate_claims(build_replacement(pod.pod, self._numbers)))
             del left[:count]
-            halt = self._schedule(displaced, node, budgets, waiting, draws, targets)
+            halt = self._schedule(displaced, node, state, targets)
             if halt is not None:
                 return halt
         if not displaced:
@@ -275,21 +275,13 @@ class DrainPlanner:
         reason = result.message if result else "no profile decides it"
         return Halt({"node": node, "pod": displaced[0].full_name, "reason": reason}, displaced[0])
 
-    def _schedule(
-        self,
-        displaced: list[PodInfo],
-        node: str,
-        budgets: Budgets,
-        waiting: list[PodInfo],
-        draws: RandomDraws,
-        targets: Counter[str],
-    ) -> Halt | None:
+    def _schedule(self, displaced: list[PodInfo], node: str, state: RunState, targets: Counter[str]) -> Halt | None:
         """Place the displaced and the waiting pods until no one finds a node, and remove from the lists those that do.
 
         Returns the Halt of a pod that would preempt.
         """
-        queue = [*displaced, *waiting]
-        draws.shuffle(queue)
+        queue = [*displaced, *state.waiting]
+        state.draws.shuffle(queue)
         own = {pod.uid for pod in displaced}
         queue.sort(key=lambda pod: -pod.priority)
         progress = True
@@ -308,16 +300,16 @@ class DrainPlanner:
                     continue
                 nowhere.clear()
                 assert found.result is not None
-                name = self._world.nodes.names[draws.choose(found.slots)]
+                name = self._world.nodes.names[state.draws.choose(found.slots)]
                 self._world.place(pod, name, found.result.state)
                 queue.remove(pod)
                 progress = True
                 if pod.uid in own:
                     displaced.remove(pod)
                     targets[name] += 1
-                    budgets.add_ready(pod.pod)
+                    state.budgets.add_ready(pod.pod)
                 else:
-                    waiting.remove(pod)
+                    state.waiting.remove(pod)
         return None
 
     def _is_proven(self, order: Sequence[str], *, rolling: bool) -> bool:
@@ -337,12 +329,14 @@ class DrainPlanner:
 
     def build_adversarial_draws(self, order: Sequence[str]) -> Callable[[random.Random], AdversarialDraws]:
         """Return a function that makes the adversarial draws of a run from its source of chance."""
-        scarcity, choices = np.zeros(self._world.nodes.slots), dict[object, int]()
+        scarcity, admitting = np.zeros(self._world.nodes.slots), dict[object, Mask]()
         for pod in (pod for node in order for pod in self._list_leaving(node) if is_replaced(pod)):
             new = build_replacement(pod.pod, 0)
-            admitting = self._world.find_admitting(new)
-            choices[identify_kind(new)] = count = int(admitting.sum())
-            scarcity += admitting / max(1, count)
+            kind = identify_kind(new)
+            if kind not in admitting:
+                admitting[kind] = self._world.find_admitting(new)
+            scarcity += admitting[kind] / max(1, admitting[kind].sum())
+        choices = {kind: int(mask.sum()) for kind, mask in admitting.items()}
         return lambda rng: AdversarialDraws(rng, scarcity, choices)
 
     def try_order(self, order: Sequence[str], *, rolling: bool, runs: int = RUNS) -> TriedOrder:
@@ -357,7 +351,7 @@ class DrainPlanner:
         with suppress(TimeOverError):
             if self._is_proven(order, rolling=rolling):
                 return TriedOrder(first, 1, proven=True)
-            adversarial = self.build_adversarial_draws(order)
+            adversarial = self.build_adversarial_draws(order) if runs > 1 else RandomDraws
             while number < runs:
                 rng = random.Random(number)
                 draws = adversarial(rng) if number % 2 else RandomDraws(rng)
@@ -553,7 +547,7 @@ def _bound_empty_nodes(world: World, candidates: Sequence[str]) -> int:
 def _movable(world: World, name: str, resource: str) -> int:
     slot = world.nodes.index[name]
     return sum(
-        1 if resource == requests.PODS else pod.requests.get(resource, 0)
+        read_amount(pod, resource)
         for pod in world.nodes.pods[slot].values()
         if not is_left_alone(pod.pod) and is_replaced(pod)
     )

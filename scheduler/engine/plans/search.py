@@ -156,8 +156,7 @@ class PlanSearch:
         self._share_claims = any(count > 1 for count in claims.values())
         self._alike = len({target.spec_digest for target in targets}) == 1
         self._room_only = bool(targets) and all(map(helped_only_by_room, targets))
-        self._resources = self._list_resources()
-        self._missing_now: NDArray[np.int64] | None = None  # computed once: the copy is as before between tries
+        self._resources = world.list_counted_resources(targets[0]) if targets else []
         self._changes: Sequence[Change] = ()
         self.tried, self._size = 0, 0
 
@@ -467,27 +466,10 @@ class PlanSearch:
 
     # --- room -------------------------------------------------------------------------------------------------------
 
-    def _list_resources(self) -> list[str]:
-        """Return the resources that a target requests and that only nodes offer, not devices of claims."""
-        if not self._targets:
-            return []
-        target = self._targets[0]
-        framework = self._world.framework(target.pod)
-        if framework is None or not any(plugin.name == "NodeResourcesFit" for plugin in framework.profile.filter):
-            return []
-        named = [name for name, amount in target.requests.items() if amount > 0]
-        return [
-            requests.PODS,
-            *(name for name in named if not requests.is_extended(name) or self._world.nodes.allocatable(name).any()),
-        ]
-
+    @cached_property
     def _missing(self) -> NDArray[np.int64]:
-        """Return what each node lacks for a target, of the shape [resource, node slot]; at most 0 if it has enough."""
-        nodes, target = self._world.nodes, self._targets[0]
-        rows = [
-            read_amount(target, name) - (nodes.allocatable(name) - nodes.requested(name)) for name in self._resources
-        ]
-        return np.array(rows, np.int64).reshape(len(self._resources), nodes.slots)
+        """What each node lacks for a target; it is computed once, because the copy is as before between tries."""
+        return self._world.compute_missing(self._targets[0], self._resources)
 
     def _has_room(self, chosen: Sequence[Change]) -> bool:
         """Return whether the nodes have enough for the targets without the pods of these changes."""
@@ -496,7 +478,7 @@ class PlanSearch:
         index, missing = self._world.nodes.index, dict[int, NDArray[np.int64]]()
         opened = {index[change.node] for change in chosen if change.pod is None}
         for change in chosen:
-            column = missing.setdefault(index[change.node], self._missing_cached()[:, index[change.node]].copy())
+            column = missing.setdefault(index[change.node], self._missing[:, index[change.node]].copy())
             if change.pod is not None:
                 column -= [read_amount(change.pod, name) for name in self._resources]
         room = int(self._room_now.sum())
@@ -520,7 +502,7 @@ class PlanSearch:
     @cached_property
     def _room_now(self) -> NDArray[np.int64]:
         """For how many targets each node has room, without any change."""
-        return self._count_room(self._missing_cached()) * self._open_now
+        return self._count_room(self._missing) * self._open_now
 
     @cached_property
     def _admitting(self) -> NDArray[np.bool_]:
@@ -534,12 +516,7 @@ class PlanSearch:
     @cached_property
     def _nodes_with_room(self) -> NDArray[np.bool_]:
         """The nodes that have enough for a target as they are; they reject it for a reason that a change may lift."""
-        return np.logical_and(np.all(self._missing_cached() <= 0, axis=0), self._admitting)
-
-    def _missing_cached(self) -> NDArray[np.int64]:
-        if self._missing_now is None:
-            self._missing_now = self._missing()
-        return self._missing_now
+        return np.logical_and(np.all(self._missing <= 0, axis=0), self._admitting)
 
     def _count_leaving(self, changes: Sequence[Change]) -> dict[str, int]:
         """Return for each node how many pods at least must leave it until it has room for a target."""
@@ -548,7 +525,7 @@ class PlanSearch:
         for change in changes:
             if change.pod is not None:
                 on_node.setdefault(change.node, []).append(change.pod)
-        missing, counts = self._missing_cached(), dict[str, int]()
+        missing, counts = self._missing, dict[str, int]()
         for name in {*on_node, *cordoned}:
             slot = self._world.nodes.index[name]
             if not self._admitting[slot]:

@@ -233,13 +233,27 @@ class World:
             for each in filters
         )
 
+    def list_counted_resources(self, pod: PodInfo) -> list[str]:
+        """Return the resources that a pod requests and that only nodes offer, not devices of claims."""
+        framework = self.framework(pod.pod)
+        if framework is None or not any(plugin.name == "NodeResourcesFit" for plugin in framework.profile.filter):
+            return []
+        named = [name for name, amount in pod.requests.items() if amount > 0]
+        return [
+            requests.PODS,
+            *(name for name in named if not requests.is_extended(name) or self.nodes.allocatable(name).any()),
+        ]
+
+    def compute_missing(self, pod: PodInfo, resources: Sequence[str]) -> NDArray[np.int64]:
+        """Return what each node lacks for a pod, of the shape [resource, node slot]; at most 0 if it has enough."""
+        free = [self.nodes.allocatable(name) - self.nodes.requested(name) for name in resources]
+        rows = [read_amount(pod, name) - each for name, each in zip(resources, free, strict=True)]
+        return np.array(rows, np.int64).reshape(len(resources), self.nodes.slots)
+
     def find_roomy(self, pod: PodInfo) -> Mask:
-        """Return the mask of nodes, by slot, that have as much free of each resource as the pod requests."""
-        mask = self.nodes.live[: self.nodes.slots].copy()
-        for name in (requests.PODS, *(name for name, amount in pod.requests.items() if amount)):
-            free = self.nodes.allocatable(name) - self.nodes.requested(name)
-            mask &= free[: self.nodes.slots] >= read_amount(pod, name)
-        return mask
+        """Return the mask of nodes, by slot, that have as much free of each counted resource as the pod requests."""
+        missing = self.compute_missing(pod, self.list_counted_resources(pod))
+        return np.logical_and(np.all(missing <= 0, axis=0), self.nodes.live[: self.nodes.slots])
 
     def find_feasible(self, pod: PodInfo) -> tuple[Mask, CycleState]:
         """Return the mask of the nodes that pass all filters for the pod, by slot, and the state of that search.

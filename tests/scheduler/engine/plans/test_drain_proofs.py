@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from herodotus_answers.cluster_questions import Drain
-from scheduler.config.types import Configuration, PluginConfig, ProfileConfig
+from scheduler.config.types import Configuration, PluginConfig, PluginRef, Plugins, PluginSet, ProfileConfig
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plans.drains import AdversarialDraws, DrainPlanner, RandomDraws, TriedOrder
@@ -115,6 +115,15 @@ def test_a_pod_that_another_pod_repels_may_move_once_that_has_left() -> None:
     assert not planner.can_never_move(build_replacement(pod.pod, 0), "n0")
     too_large = build_replacement(PodInfo(msgspec.convert(a_pod("h", cpu="99"), Pod)).pod, 0)
     assert planner.can_never_move(too_large, "n0")
+
+
+def test_without_the_filter_for_resources_a_large_pod_may_move() -> None:
+    off = Plugins(multi_point=PluginSet(disabled=(PluginRef(name="NodeResourcesFit"),)))
+    profile = ProfileConfig(scheduler_name="default-scheduler", plugins=off)
+    state = a_state([a_node("n0"), a_node("n1")], config=Configuration(profiles=(profile,)))
+    planner = DrainPlanner(make_world(state), Budgets([], []), [], Drain(nodes=[]))
+    too_large = build_replacement(PodInfo(msgspec.convert(a_pod("h", cpu="99"), Pod)).pod, 0)
+    assert not planner.can_never_move(too_large, "n0")
 
 
 def make_world(state: WhatIfState) -> World:
