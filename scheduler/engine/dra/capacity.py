@@ -7,6 +7,7 @@ with fractions as of v1.37.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from scheduler.engine.objects import quantity
 from scheduler.engine.objects.resource_api import (
@@ -27,26 +28,46 @@ def fits(requested: CapacityRequirements | None, device: Device, used: Mapping[s
     claims and earlier requests consume, in 10^-9 units. With `fractions`, policies may have fractions of units;
     otherwise amounts are rounded up to whole units.
     """
-    return not describe_shortfall(requested, device, used, fractions=fractions)
+    return find_shortfall(requested, device, used, fractions=fractions) is None
 
 
-def describe_shortfall(
+class Shortfall(NamedTuple):
+    """A capacity of a device that a request does not fit into, with the amount that it would consume.
+
+    `left` is in 10^-9 units, or None if the capacity's policy does not allow the amount. A device without the capacity
+    has no `total`.
+    """
+
+    name: str
+    asked: Text = ""
+    total: Text | None = None
+    left: int | None = None
+
+    def describe(self) -> str:
+        """Return the shortfall in words."""
+        if self.total is None:
+            return f"has no capacity {self.name}"
+        if self.left is None:
+            return f"its policy does not allow {self.asked} {self.name}"
+        return f"{format_binary(self.left // _ONE)} of {self.total} {self.name} left, {self.asked} wanted"
+
+
+def find_shortfall(
     requested: CapacityRequirements | None, device: Device, used: Mapping[str, int], *, fractions: bool
-) -> str:
-    """Return in words why a request does not fit, "" if it does. The arguments are those of `fits`."""
+) -> Shortfall | None:
+    """Return the first capacity that a request does not fit into, or None. The arguments are those of `fits`."""
     wanted = (requested.requests if requested is not None else None) or {}
     capacities = device.capacity or {}
-    lacking = sorted(wanted.keys() - capacities.keys())
-    if lacking:
-        return f"has no capacity {lacking[0]}"
+    if not wanted.keys() <= capacities.keys():
+        return Shortfall(min(wanted.keys() - capacities.keys()))
     for name, capacity in capacities.items():
         asked = _consume(wanted.get(name), capacity, fractions)
         amount, left = quantity.parse(asked), quantity.parse(capacity.value) - used.get(name, 0)
         if _violates_policy(amount, capacity, fractions):
-            return f"its policy does not allow {asked} {name}"
+            return Shortfall(name, asked, capacity.value)
         if amount > left:
-            return f"{format_binary(left // _ONE)} of {capacity.value} {name} left, {asked} wanted"
-    return ""
+            return Shortfall(name, asked, capacity.value, left)
+    return None
 
 
 def consume(requested: CapacityRequirements | None, device: Device, *, fractions: bool) -> dict[str, Text]:

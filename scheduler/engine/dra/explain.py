@@ -155,10 +155,10 @@ def _find_stopper(
         return _Stopper(f"taint {taint.key}{value}:{taint.effect}")
     if features.consumable_capacity:
         consumed, fractions = allocator.allocated.consumed.get(device.id, {}), features.fractional_capacity
-        why = capacity.describe_shortfall(request.spec.capacity, device.device, consumed, fractions=fractions)
-        if why:
-            alone = capacity.describe_shortfall(request.spec.capacity, device.device, {}, fractions=fractions)
-            return _Stopper(why, is_held=not alone)
+        short = capacity.find_shortfall(request.spec.capacity, device.device, consumed, fractions=fractions)
+        if short is not None:
+            alone = capacity.fits(request.spec.capacity, device.device, {}, fractions=fractions)
+            return _Stopper(short.describe(), is_held=alone)
     available = allocator.available_counters(pool)
     for counter_set, amounts in device.consumes:
         for name, amount in amounts.items():
