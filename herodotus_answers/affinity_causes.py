@@ -15,6 +15,7 @@ from herodotus_answers.live_objects import is_active
 from herodotus_answers.node_rules import matches_selector
 from herodotus_answers.pod_facts import make_cause, make_remedy
 from herodotus_answers.workload_objects import format_selector
+from herodotus_record.units import join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -32,11 +33,10 @@ def find_affinity_causes(pod: Json, objects: ClusterObjects) -> Iterator[LiveCau
         if not waiting:
             continue
         names = [str(each["metadata"]["name"]) for each in waiting]
-        listed = ", ".join(names[:_NAMED]) + (f", … {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         selector = format_selector(term.get("labelSelector"))
         what = "the pod has to be near " + (f"one with {selector}" if selector else "any pod")
         verb, have = ("matches", "has") if len(names) == 1 else ("match", "have")
-        text = f"{what} (same {term['topologyKey']}), and {listed}, which {verb}, {have} no node"
+        text = f"{what} (same {term['topologyKey']}), and {join_limited(names, _NAMED)}, which {verb}, {have} no node"
         first = waiting[0]
         if any(_selects(other, pod, back) for other in waiting for back in _list_terms(other)):
             text += f" and {have} to be near this pod in turn: none of them can be first"

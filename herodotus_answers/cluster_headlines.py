@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from herodotus_answers.descheduling import format_deschedule_headline
 from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
-from herodotus_record.units import natural_sort_key, pluralize
+from herodotus_record.units import join_limited, natural_sort_key, pluralize
 
 if TYPE_CHECKING:  # `cluster_review` builds documents with this module's sentences
     from herodotus_answers.cluster_review import (
@@ -152,10 +152,8 @@ def format_verdicts(pod: PodVerdicts, hint: str = "") -> str:
     total = pluralize(len(pod["groups"]), "node group")
     if not fitting:
         return f"{pod['namespace']}/{pod['name']}: None of {total} fits with room to grow."
-    names, more = ", ".join(fitting[:_NAMED]), len(fitting) - _NAMED
-    names += f", … {more} more{f': {hint}' if hint else ''}" if more > 0 else ""
     fits = "fits" if len(fitting) == 1 else "fit"
-    return f"{pod['namespace']}/{pod['name']}: {len(fitting)} of {total} {fits}: {names}."
+    return f"{pod['namespace']}/{pod['name']}: {len(fitting)} of {total} {fits}: {join_limited(fitting, _NAMED, hint)}."
 
 
 def format_node_group_count(answer: NodeGroupReview) -> str:

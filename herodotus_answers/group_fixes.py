@@ -51,8 +51,7 @@ def _widen(
     if len(chosen) > 1:
         names = sorted(chosen, key=natural_sort_key)
         text = f"uncordon {', '.join(names[:-1])} and {names[-1]}"
-        whole: SuggestedChange = {**suggestion, "text": text, "command": f"kubectl uncordon {' '.join(names)}"}
-        suggestion = whole
+        suggestion = {**suggestion, "text": text, "command": f"kubectl uncordon {' '.join(names)}"}
     if reach > 1:
         suggestion = {**suggestion, "checked": False}  # the room for the others was counted by their requests alone
     return reach, _append_reach(suggestion, reach, missing)

@@ -16,6 +16,7 @@ from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.live_objects import find_controller, has_ended, read_owner
 from herodotus_answers.node_rules import describe_fault, describe_taint, list_faults, tolerates
 from herodotus_answers.pod_facts import (
+    FOREGROUND,
     Container,
     clean,
     find_owner,
@@ -103,7 +104,6 @@ _SPARED_BY: Final = {
 }
 _OF_DEVICES: Final = re.compile(r"(?:unregistered|healthy) devices?|devices unavailable|device plugin")
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
-_FOREGROUND: Final = "foregroundDeletion"
 _SHUT_DOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 _BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
@@ -176,7 +176,7 @@ def _explain_finalizers(pod: Json, objects: ClusterObjects) -> Iterator[LiveCaus
     job = next((each for each in meta.get("ownerReferences") or () if each.get("kind") == "Job"), None)
     for position, finalizer in enumerate(meta.get("finalizers") or ()):
         text, source = f"finalizer {finalizer} keeps the pod until its controller removes it", "metadata.finalizers"
-        if finalizer == _FOREGROUND:
+        if finalizer == FOREGROUND:
             text = f"finalizer {finalizer} keeps the pod until the garbage collector has deleted what it owns"
             what = "see which objects have the pod in ownerReferences with blockOwnerDeletion, and what keeps those"
             yield make_cause("finalizer", text, source, remedies=[make_remedy(what)])

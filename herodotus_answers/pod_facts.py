@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 # Kinds whose pod template can be changed, so that new pods get it; the template of a Job is immutable.
+FOREGROUND: Final = "foregroundDeletion"  # the finalizer of an object whose dependents are deleted first
 WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 _MAX_NAMES: Final = 4  # in a sentence
 _SPANS: Final = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "m"), (0, 1, "s"))

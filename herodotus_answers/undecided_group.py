@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 from herodotus_answers.declare import Document
 from herodotus_answers.live import BatchQueue
 from herodotus_answers.live_objects import read_scheduled
-from herodotus_record.units import natural_sort_key
+from herodotus_record.units import join_limited, natural_sort_key
 
 if TYPE_CHECKING:
     from herodotus_answers.pod_group import OtherMember
@@ -108,8 +108,7 @@ def describe_blocking(pods: Sequence[Json], besides: str) -> str:
         names_by_reason.setdefault(reason, []).append(name)
     parts = []
     for reason, names in list(names_by_reason.items())[:_MAX_BLOCKING]:
-        more = f", … {len(names) - _MAX_BLOCKING} more" if len(names) > _MAX_BLOCKING else ""
-        parts.append(f"{', '.join(names[:_MAX_BLOCKING])}{more}" + (f" ({reason})" if reason else ""))
+        parts.append(join_limited(names, _MAX_BLOCKING) + (f" ({reason})" if reason else ""))
     return "; ".join(parts)
 
 

@@ -22,7 +22,7 @@ from herodotus_answers.pod_facts import describe_similar, make_cause, make_remed
 from herodotus_answers.quantities import read_quantity
 from herodotus_answers.template_overrides import describe_added_request
 from herodotus_answers.unit_slips import find_unit_slip
-from herodotus_record.units import natural_sort_key
+from herodotus_record.units import join_limited, natural_sort_key
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -80,7 +80,7 @@ class _Finder:
         source = "spec.schedulingPolicy.gang.minCount"
         if len(members) < needed:
             exist = "1 exists" if len(members) == 1 else f"{len(members)} exist"
-            named = _join_names(pod["metadata"]["name"] for pod in members)
+            named = _join_sorted(pod["metadata"]["name"] for pod in members)
             text = f"PodGroup {name} needs {needed} pods before any of them is tried, and {exist} ({named})"
             remedies = [make_remedy(f"create the missing pods of PodGroup {name}, or lower its minCount")]
             yield make_cause("pod-group-too-small", text, source, of=about, remedies=remedies)
@@ -172,7 +172,7 @@ class _Finder:
         name, own = str(claim["metadata"]["name"]), self._pod["metadata"]["name"]
         reserved = (claim.get("status") or {}).get("reservedFor") or ()
         users = [str(each["name"]) for each in reserved if each.get("resource") == "pods" and each["name"] != own]
-        named, uses = _join_names(users), "uses" if len(users) == 1 else "use"
+        named, uses = _join_sorted(users), "uses" if len(users) == 1 else "use"
         text = f"ResourceClaim {name} is being deleted{f', and {named} still {uses} it' if users else ''}: no new pod"
         remedies = [make_remedy(f"{f'end {named} and ' if users else ''}make the claim anew once it is gone")]
         look = f"kubectl describe resourceclaim {name} -n {self._namespace}"
@@ -287,13 +287,12 @@ def _describe_gated(pod: Json) -> str:
 
 
 def _describe_untried(pods: Sequence[Json]) -> list[str]:
-    names = _join_names(pod["metadata"]["name"] for pod in pods)
+    names = _join_sorted(pod["metadata"]["name"] for pod in pods)
     return [f"{names} {'was' if len(pods) == 1 else 'were'} not tried yet"] if pods else []
 
 
-def _join_names(names: Iterable[str]) -> str:
-    listed = sorted(names, key=natural_sort_key)
-    return ", ".join(listed[:_NAMED]) + (f", … {len(listed) - _NAMED} more" if len(listed) > _NAMED else "")
+def _join_sorted(names: Iterable[str]) -> str:
+    return join_limited(sorted(names, key=natural_sort_key), _NAMED)
 
 
 def _read_group(spec: Json) -> str:

@@ -14,6 +14,7 @@ from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.kubelet_messages import find_remedy
 from herodotus_answers.live_objects import find_controller
 from herodotus_answers.pod_facts import (
+    Owner,
     clean,
     format_ago,
     format_since,
@@ -77,26 +78,10 @@ def _find(workload: Workload) -> Json | None:
     return None
 
 
-class _Scaler(NamedTuple):
-    """The object whose controller makes a HorizontalPodAutoscaler and keeps it so, such as a ScaledObject of KEDA."""
-
-    kind: str
-    name: str
-
-    @property
-    def label(self) -> str:
-        return f"{self.kind} {self.name}"
-
-    @property
-    def limits(self) -> tuple[str, str]:
-        """The fields of its least and its greatest number of pods."""
-        return ("minReplicaCount", "maxReplicaCount") if self.kind == _SCALED_OBJECT else ("minReplicas", "maxReplicas")
-
-
-def _find_scaler(hpa: Json) -> _Scaler | None:
-    """Return what makes an autoscaler, so that changes of the autoscaler itself are undone; None if nothing does."""
-    owner = find_controller(hpa)
-    return None if owner is None else _Scaler(owner["kind"], owner["name"])
+def _find_scaler(workload: Workload) -> Owner | None:
+    """Return what makes a workload's autoscaler and undoes changes of it, such as a ScaledObject of KEDA; else None."""
+    owner = find_controller(_find(workload) or {"metadata": {}})
+    return None if owner is None else Owner(owner["kind"], owner["name"])
 
 
 def explain_autoscaler(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> list[LiveCause]:
@@ -132,8 +117,11 @@ def _explain_maximum(workload: Workload, autoscaler: WorkloadAutoscaler, limit: 
     shown = "; ".join(each.text for each in metrics if each.ratio > 1)
     text = f"{_KIND} {name} holds it at its maximum of {_join_pods(most)} (maxReplicas){format_since(at, workload.now)}"
     text += f", and its metrics ask for more{f': {shown}' if shown else ''}"
-    scaler = _find_scaler(_find(workload) or {"metadata": {}})
-    field = f"{scaler.limits[1]} of {scaler.label}, which makes it," if scaler else f"maxReplicas of {_KIND} {name}"
+    scaler = _find_scaler(workload)
+    field = f"maxReplicas of {_KIND} {name}"
+    if scaler is not None:
+        most_field = "maxReplicaCount" if scaler.kind == _SCALED_OBJECT else "maxReplicas"
+        field = f"{most_field} of {scaler.kind} {scaler.name}, which makes it,"
     what, command = f"raise {field}{'' if scaler else ','} now {most}, if there is room for more pods", None
     if number > most:
         what = f"raise {field} from {most} to {number}, which the metrics ask for now; the new pods need room"
@@ -200,9 +188,9 @@ def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> t
     scale = f"scale {workload.kind.lower()} {workload.name}"
     if autoscaler is not None:
         name, of = autoscaler["name"], f"{_KIND}/{autoscaler['name']}"
-        scaler = _find_scaler(_find(workload) or {"metadata": {}})
+        scaler = _find_scaler(workload)
         if scaler is not None and scaler.kind == _SCALED_OBJECT:
-            return [_explain_scaled_object(workload, scaler, name)], scaler.label
+            return [_explain_scaled_object(workload, scaler.name, name)], f"{_SCALED_OBJECT} {scaler.name}"
         if autoscaler["minReplicas"] == 0:
             text = f"{_KIND} {name} may ask for 0 replicas (minReplicas 0), and does so while its metrics ask for none"
             least = '{"spec":{"minReplicas":1}}'
@@ -227,22 +215,22 @@ def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> t
     return [make_cause("replicas-zero", text, "spec.replicas", at=at, remedies=remedies)], "user"
 
 
-def _explain_scaled_object(workload: Workload, scaler: _Scaler, hpa: str) -> LiveCause:
+def _explain_scaled_object(workload: Workload, name: str, hpa: str) -> LiveCause:
     """Return the cause that KEDA, which makes an autoscaler, has also set the replicas to 0.
 
     There the autoscaler does nothing. The last event about the ScaledObject says why, or what fails.
     """
-    about = {"kind": scaler.kind, "metadata": {"name": scaler.name, "namespace": workload.namespace}}
-    last: Json = next(iter(reversed(workload.objects.list_events(about))), {})
+    label, about = f"{_SCALED_OBJECT} {name}", {"name": name, "namespace": workload.namespace}
+    last: Json = next(iter(reversed(workload.objects.list_events({"kind": _SCALED_OBJECT, "metadata": about}))), {})
     at = read_event_time(last) or None
-    text = f"{scaler.label} of KEDA, which makes {_KIND} {hpa}, scales it up from 0 only once a trigger is active, and"
+    text = f"{label} of KEDA, which makes {_KIND} {hpa}, scales it up from 0 only once a trigger is active, and"
     text += " not while it is paused"
-    what = f"see why no trigger of {scaler.label} is active, and whether it is paused: its conditions, annotations and"
+    what = f"see why no trigger of {label} is active, and whether it is paused: its conditions, annotations and"
     remedies = [make_remedy(f"{what} events")]
     text += f". It said{format_ago(at, workload.now)}: {clean(last.get('message'))}" if last else ""
-    least = f"keep at least one pod: {scaler.limits[0]} 1 in {scaler.label}; a change of spec.replicas may be undone"
+    least = f"keep at least one pod: minReplicaCount 1 in {label}; a change of spec.replicas may be undone"
     remedies.append(make_remedy(least))
-    source, of = "spec.replicas, metadata.ownerReferences", f"{scaler.kind}/{scaler.name}"
+    source, of = "spec.replicas, metadata.ownerReferences", f"{_SCALED_OBJECT}/{name}"
     return make_cause("autoscaler-zero", text, source, of=of, at=at, remedies=remedies)
 
 

@@ -78,7 +78,7 @@ class Workload:
 
     def is_true(self, condition: str) -> bool:
         """Return whether a condition of the workload is true."""
-        return (self.conditions.get(condition) or {}).get("status") == "True"
+        return is_true(self.object, condition)
 
     @cached_property
     def makers(self) -> list[Json]:

@@ -18,6 +18,7 @@ from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_no
 from herodotus_answers.node_rules import matches_selector
 from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated, explain_waiting_update
 from herodotus_answers.pod_facts import (
+    FOREGROUND,
     ask_for_events,
     clean,
     format_ago,
@@ -620,7 +621,7 @@ def _find_terminating(situation: Situation) -> Parts:
     causes = []
     if finalizers:
         holds = f"its finalizers are not removed: {', '.join(finalizers)}"
-        if "foregroundDeletion" in finalizers:
+        if FOREGROUND in finalizers:
             holds += f" (foreground deletion waits for its {_join(len(workload.pods), 'pod')})"
         causes = [make_cause("finalizer", holds, "metadata.finalizers", at=since)]
         text += f": {holds}"

@@ -7,7 +7,7 @@ rounded in two directions, which the name of the function says: what is there do
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
@@ -101,3 +101,15 @@ def _bytes(amount: int, up: bool) -> str:
 def pluralize(n: int, noun: str) -> str:
     """Return a count with its noun: `1 point`, `2 points`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def join_limited(names: Iterable[str], limit: int, more: str = "") -> str:
+    """Return up to `limit` names separated by commas, and how many more there are.
+
+    `more` is a hint on how to see the others, such as `--all`.
+    """
+    every = list(names)
+    if len(every) <= limit:
+        return ", ".join(every)
+    hint = f": {more}" if more else ""
+    return f"{', '.join(every[:limit])}, … {len(every) - limit} more{hint}"

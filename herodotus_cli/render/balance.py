@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age, format_count, join_limited
+from herodotus_cli.render.formatting import format_age, format_count
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -19,7 +19,7 @@ from herodotus_cli.render.screen_elements import (
     labelled_rows,
 )
 from herodotus_cli.render.workload import format_reasons
-from herodotus_record.units import format_number, format_percent
+from herodotus_record.units import format_number, format_percent, join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.balance import Balance, MovedPlacement, NodeBalance

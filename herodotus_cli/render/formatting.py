@@ -6,7 +6,7 @@ Owns: these formats. Does not own: sentences about decisions, which the document
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -173,15 +173,3 @@ def natural_sort_key(name: str) -> list[tuple[int, str]]:
 def omitted_hint(answer: dict[str, Any]) -> str:
     """Return how to see nodes that the answer omits: the option `--all`, or `not kept` if the record was pruned."""
     return NOT_KEPT if answer.get("pruned") else "--all"
-
-
-def join_limited(names: Iterable[str], limit: int, more: str = "") -> str:
-    """Return up to `limit` names separated by commas, and how many more there are.
-
-    `more` is a hint on how to see the others, such as `--all`.
-    """
-    every = list(names)
-    if len(every) <= limit:
-        return ", ".join(every)
-    hint = f": {more}" if more else ""
-    return f"{', '.join(every[:limit])}, … {len(every) - limit} more{hint}"

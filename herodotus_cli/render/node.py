@@ -13,7 +13,6 @@ from herodotus_cli.render.formatting import (
     format_age_or_time,
     format_count,
     format_duration,
-    join_limited,
     title_of_times,
 )
 from herodotus_cli.render.node_groups import summarize_reports
@@ -27,7 +26,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
-from herodotus_record.units import format_number, format_percent
+from herodotus_record.units import format_number, format_percent, join_limited
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence

@@ -13,7 +13,6 @@ from herodotus_cli.render.formatting import (
     format_ago,
     format_count,
     format_time_until,
-    join_limited,
     title_of_times,
 )
 from herodotus_cli.render.screen_elements import (
@@ -24,6 +23,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
+from herodotus_record.units import join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.pending import ListedPendingPod, PendingGroup, PendingPods

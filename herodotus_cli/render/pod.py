@@ -19,7 +19,6 @@ from herodotus_cli.render.formatting import (
     format_ago,
     format_count,
     format_time_until,
-    join_limited,
 )
 from herodotus_cli.render.screen_elements import (
     Blank,
@@ -34,6 +33,7 @@ from herodotus_cli.render.screen_elements import (
     labelled_rows,
     merge_rows,
 )
+from herodotus_record.units import join_limited
 
 Json = dict[str, Any]
 _TIED_NAMED = 8

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from herodotus_cli.render import suggestions
-from herodotus_cli.render.formatting import format_ago, format_count, join_limited, natural_sort_key
+from herodotus_cli.render.formatting import format_ago, format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -22,6 +22,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
+from herodotus_record.units import join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.pod_group import GroupNode, GroupPod, PodGroupPlacement

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_cli.render import inputs, scores
-from herodotus_cli.render.formatting import attempt_label, format_ago, format_count, join_limited, short_plugin_names
+from herodotus_cli.render.formatting import attempt_label, format_ago, format_count, short_plugin_names
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
 from herodotus_cli.render.screen_elements import (
     Block,
@@ -21,6 +21,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
+from herodotus_record.units import join_limited
 
 Json = dict[str, Any]
 _GAP = 2

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age_or_time, format_ago, join_limited, title_of_times
+from herodotus_cli.render.formatting import format_age_or_time, format_ago, title_of_times
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, build_table, join_sections
+from herodotus_record.units import join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.preemptions import PreemptionEntry, Preemptions, Victim

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, join_limited, title_of_times
+from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
     SplitLine,
@@ -22,7 +22,7 @@ from herodotus_cli.render.screen_elements import (
 )
 from herodotus_cli.render.state import build_blocks as build_state
 from herodotus_cli.render.state import build_timeline
-from herodotus_record.units import format_number, format_percent
+from herodotus_record.units import format_number, format_percent, join_limited
 
 Json = dict[str, Any]
 _NODES = 6  # on a terminal, so that the screen fits 24 lines; every node when piped or with -o wide
