@@ -188,8 +188,12 @@ STALLS: Final = (
 
 
 def _stall_s(scene: DisturbanceContext) -> float:
-    """Return a log-uniform duration: as many between 1 and 2 s as between 10 and 20 s."""
-    return math.exp(scene.draw.uniform(math.log(STALL_S[0]), math.log(STALL_S[1])))
+    return draw_log_uniform(scene.draw, *STALL_S)
+
+
+def draw_log_uniform(draw: random.Random, shortest_s: float, longest_s: float) -> float:
+    """Return a duration in seconds: as many between 1 and 2 s as between 10 and 20 s."""
+    return math.exp(draw.uniform(math.log(shortest_s), math.log(longest_s)))
 
 
 def _ending(scene: DisturbanceContext, how: str) -> Replica | None:

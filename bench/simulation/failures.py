@@ -1,21 +1,21 @@
 """Failures that can begin at any step of a process: of a host, its network or a process.
 
 Owns: each failure, its end, and the ambush that lets one happen at a step of a process. Does not own: when a failure
-comes (`scenario`), the disturbances of the real-time runs, which
-choose their own moment (`bench.reliability.disturbances`).
+comes (`scenario`), the disturbances of the real-time runs, which choose their own moment
+(`bench.reliability.disturbances`).
 
 A failure begins at once and returns the function that ends it, so that it can begin at any step of any process.
 """
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from bench.reliability.disturbances import draw_log_uniform
 from bench.simulation.machine import Trap, VirtualProcess
 from bench.simulation.system import API_HOST, CLOCK_JUMP_S, SERVICE_HOST, SimulatedReplica, SimulatedSystem
 
@@ -192,19 +192,13 @@ def ambush(scene: Scene) -> None:
 
 def _end_later(scene: Scene, ends: Sequence[End]) -> None:
     """End failures after a while. Meanwhile the API server may discard its history, so that watches list again."""
-    machine, length_s = scene.system.machine, draw_duration(scene)
+    machine, length_s = scene.system.machine, draw_log_uniform(scene.draw, *DURATION_S)
     if scene.draw.random() < COMPACTION_SHARE:
         machine.sleep(length_s * scene.draw.random())
         scene.api.post("/faults/compact")
     machine.sleep(length_s * scene.draw.random())
     for end in ends:
         end()
-
-
-def draw_duration(scene: Scene) -> float:
-    """Return a log-uniform duration in seconds: short failures are as frequent as long ones."""
-    shortest, longest = DURATION_S
-    return math.exp(scene.draw.uniform(math.log(shortest), math.log(longest)))
 
 
 def kill_everything(scene: Scene) -> None:

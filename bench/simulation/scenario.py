@@ -107,6 +107,11 @@ class Descent:
 
     parts: tuple[tuple[str, float], ...]  # a seed, and the time at which its steps begin
 
+    @property
+    def first(self) -> str:
+        """The seed with which a run begins."""
+        return self.parts[0][0]
+
     @classmethod
     def parse(cls, seed: str) -> Descent:
         """Return the parts of a seed, which has one unless it was made by `extend`."""
@@ -117,7 +122,7 @@ class Descent:
     def extend(self, seed: str, at_s: float) -> str:
         """Return the seed that is as this one until `at_s`, and as another one from then on."""
         parts = [part for part in self.parts[1:] if part[1] < at_s]
-        return "+".join([self.parts[0][0], *(f"{name}@{at:g}" for name, at in [*parts, (seed, round(at_s, 3))])])
+        return "+".join([self.first, *(f"{name}@{at:g}" for name, at in [*parts, (seed, round(at_s, 3))])])
 
 
 def build_scenario(seed: str, settings: Settings) -> list[ScenarioStep]:
@@ -155,17 +160,13 @@ def _build_part(seed: str, settings: Settings) -> list[ScenarioStep]:
 
 def count_first_nodes(seed: str) -> int:
     """Return the number of nodes at the start of a scenario."""
-    return random.Random(f"nodes of {_first(seed)}").randint(*FIRST_NODES)
+    return random.Random(f"nodes of {Descent.parse(seed).first}").randint(*FIRST_NODES)
 
 
 def list_options(seed: str) -> list[str]:
     """Return the options of the schedulers in a scenario: half of them have the gates of pod groups."""
-    gated = random.Random(f"gates of {_first(seed)}").random() < 0.5
+    gated = random.Random(f"gates of {Descent.parse(seed).first}").random() < 0.5
     return ["--feature-gates", "GenericWorkload=true,GangScheduling=true"] if gated else []
-
-
-def _first(seed: str) -> str:
-    return Descent.parse(seed).parts[0][0]
 
 
 def run_step(step: ScenarioStep, system: SimulatedSystem) -> None:

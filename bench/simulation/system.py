@@ -372,10 +372,7 @@ class SimulatedSystem:
         A scheduler that is killed while its disk is full has no room for a gap, and the Lease does not have the records
         since its last renewal.
         """
-        return 2 * sum(len(_find_attempts(process)) for process in self._killed_on_full_disk())
-
-    def _killed_on_full_disk(self) -> list[VirtualProcess]:
-        return [process for replica in self.replicas for process in replica.killed_on_full_disk]
+        return 2 * sum(len(_find_attempts(process)) for r in self.replicas for process in r.killed_on_full_disk)
 
     def is_delivered(self) -> bool:
         """Return whether the spools of all replicas are delivered."""
@@ -397,10 +394,11 @@ class SimulatedSystem:
     def attempts_before_kills(self) -> Counter[str]:
         """Return the number of attempts per pod in the last UNWRITTEN_S seconds of each killed scheduler's log."""
         counts: Counter[str] = Counter()
-        for process in (process for r in self.replicas for process in r.killed):
-            attempts = _find_attempts(process)
-            lost_s = float("inf") if process in self._killed_on_full_disk() else UNWRITTEN_S
-            counts.update(pod for at, pod in attempts if attempts[-1][0] - at <= lost_s)
+        for replica in self.replicas:
+            for process in replica.killed:
+                attempts = _find_attempts(process)
+                lost_s = float("inf") if process in replica.killed_on_full_disk else UNWRITTEN_S
+                counts.update(pod for at, pod in attempts if attempts[-1][0] - at <= lost_s)
         return counts
 
     def query(self, path: str, **params: str) -> Json:
