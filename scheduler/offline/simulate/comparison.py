@@ -55,7 +55,7 @@ def simulate_variants(
     Runs that the question's file has are not made again. `report` gets the percentage of the work that is done, and
     100. Raises TraceError, SimulationError, ConfigError, ProcessEndedError and ResumeError.
     """
-    trace, prices = read_events(question), read_prices(Path(question.prices)) if question.prices else None
+    trace, prices = read_events(question), read_question_prices(question)
     seeds = range(question.seed, question.seed + question.seeds)
 
     def run(task: tuple[Variant, int], share: Share) -> RunResult:
@@ -108,6 +108,11 @@ def _list_differences(runs: Sequence[RunResult]) -> list[SimulatedDifference]:
     return [
         {"pod": name, "atS": placed_s[name], "nodes": nodes[name]} for name in [*first, *without_node[:MAX_DIFFERENCES]]
     ]
+
+
+def read_question_prices(question: TraceQuestion) -> Prices | None:
+    """Return the prices of a question, or None if it has none. Raises TraceError."""
+    return read_prices(Path(question.prices)) if question.prices else None
 
 
 def simulate(

@@ -19,7 +19,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from herodotus_answers.simulation_questions import TuningQuestion
@@ -30,10 +29,9 @@ from scheduler.config.document import parse_document
 from scheduler.config.rules import resolve_rules
 from scheduler.engine.formulas import beta
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.offline.simulate.comparison import PERCENT, Report, read_events, simulate
+from scheduler.offline.simulate.comparison import PERCENT, Report, read_events, read_question_prices, simulate
 from scheduler.offline.simulate.metrics import SimulationFigures, list_resources
 from scheduler.offline.simulate.objectives import NEVER_PLACED, FigureObjective, Limit, compute_mean
-from scheduler.offline.simulate.prices import read_prices
 from scheduler.offline.simulate.processes import Share, run_parallel
 from scheduler.offline.simulate.score_settings import ScoreSettings
 from scheduler.offline.simulate.search import Trial, search_values
@@ -93,7 +91,7 @@ def tune_trace(
     objective = FigureObjective.parse(question.figure, maximize=question.maximize)
     limits = tuple(map(Limit.parse, question.limits))
     present, trace = parse(text), read_events(question)
-    prices = read_prices(Path(question.prices)) if question.prices else None
+    prices = read_question_prices(question)
     pods = [PodInfo(event.pod) for event in trace.events if isinstance(event, PodArrived)]
     resources = list_resources({name for pod in pods for name in pod.requests})
     settings = ScoreSettings(parse_document(text), present, registry, resources)

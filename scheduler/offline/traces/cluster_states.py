@@ -190,6 +190,6 @@ def _list_pods(states: Iterable[_State], start_us: int) -> Iterator[PodArrived]:
             since_start(seen.bound_us),
             seen.pod.spec.node_name,
             since_start(ended_us),
-            was_on_node=owner is not None and owner.kind == NODE,  # a static pod, which no scheduler bound,
+            was_on_node=owner is not None and owner.kind == NODE,  # a static pod, which no scheduler bound
             was_evicted=was_evicted(seen.pod),
         )
