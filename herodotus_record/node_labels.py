@@ -1,6 +1,7 @@
 """Labels that state what a node is or has, so that setting them on another node would be a lie.
 
-Owns: the one declaration of such labels, and which resources are hardware that a label may stand for. Does not own:
+Owns: the one declaration of such labels, and which resources are hardware that a label may stand for. Roles are no such
+labels: an administrator gives them to nodes, except that of the control plane. Does not own:
 which nodes have a label, the check of a suggestion (`scheduler.engine.suggestions`), sentences.
 
 Sources: the well-known labels of the Kubernetes documentation, and those that cloud providers, autoscalers and device
@@ -28,15 +29,21 @@ _DOMAINS: Final = (
     "amd.com",
     "intel.com",
 )
+_ROLE: Final = r"node-role\.[\w.-]+/(?!(control-plane|master|etcd)\b)"
 # Also in a text with several keys: a key begins after a space, a bracket or nothing.
 _IDENTITY: Final = re.compile(
-    rf"(?<![\w./-])([\w.-]+\.)?({'|'.join(map(re.escape, _DOMAINS))})/|(?<![\w./-])agentpool\b"
+    rf"(?<![\w./-])(?!{_ROLE})([\w.-]+\.)?({'|'.join(map(re.escape, _DOMAINS))})/|(?<![\w./-])agentpool\b"
 )
 
 
 def names_identity(text: str) -> bool:
     """Return whether a label key, or a text with label keys, names a label that states what a node is."""
     return _IDENTITY.search(text) is not None
+
+
+def names_role(key: str) -> bool:
+    """Return whether a label key is a role that an administrator gives to nodes, such as node-role.example.com/edge."""
+    return re.match(_ROLE, key) is not None
 
 
 def is_hardware(resource: str) -> bool:

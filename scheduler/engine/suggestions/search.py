@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.lru import Lru
 from herodotus_record.model import DecisionPath, Reason, Suggestion
+from herodotus_record.node_labels import names_role
 from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.cycle import CycleResult
@@ -60,9 +61,11 @@ _SCARCE: Final = 0.5  # of the burst: the rest is for templates of which nothing
 
 _LAST_RESORT: Final = 100.0  # the smallest rank of these groups
 _LOST: Final = "lost"  # parameter of a change that names the hardware
+_ROLE: Final = "node-role"
 
 # The order of suggestions, declared here alone: the risk and the cost of each change, the smallest first. A suggestion
 # has the sum of its changes. The last two groups are no advice as long as another change helps, whatever that costs.
+# A label of a role is a change of its own: an administrator gives roles, other labels state what a node has.
 _RANKS: Final = {
     # Nothing is changed, or a node gets what somebody owes it anyway.
     "await-end": 0.5,
@@ -76,6 +79,8 @@ _RANKS: Final = {
     "add-toleration": 3.0,
     "remove-min-domains": 3.0,
     "rename-node-selector": 3.2,
+    # A node is added to those that the application selects by their role, so that it gives up nothing.
+    _ROLE: 3.3,
     # It gives up a part of it.
     "set-node-selector": 3.5,
     "remove-node-selector": 3.5,
@@ -304,7 +309,11 @@ def _rank(hit: FoundChange) -> tuple[float, int]:
     """Return the sort key of a suggestion by its risk and cost."""
     changes = hit.draft.changes
     loss = _RANKS[_LOST] if _loses_hardware(hit.draft) else 0.0
-    return sum(_RANKS[change.code] for change in changes) + loss, len(changes)
+    return sum(_RANKS[_ROLE if _gives_role(change) else change.code] for change in changes) + loss, len(changes)
+
+
+def _gives_role(change: Reason) -> bool:
+    return change.code == "label-node" and names_role(change.params["key"])
 
 
 def is_last_resort(draft: Draft) -> bool:

@@ -350,8 +350,21 @@ def test_a_pod_asks_for_less_before_a_node_gets_a_label() -> None:
     assert [changes(s)[0][0] for s in find(pod, nodes)] == ["remove-node-selector", "set-request", "label-node"]
 
 
+@pytest.mark.parametrize("key", ["node-role.example.com/edge", "node-role.kubernetes.io/ingress"])
+def test_another_node_gets_the_role_before_the_application_gives_it_up(key: str) -> None:
+    pod = make_pod().node_selector(**{key: "true"}).host_port(80).info()
+    holder = running("other", "edge").host_port(80)
+    found = find(pod, columns_of([host("edge").label(key, "true"), host("b")], [holder]))
+    assert [(s.node, changes(s)[0][0]) for s in found] == [
+        ("b", "label-node"),
+        ("b", "remove-node-selector"),
+        ("edge", "remove-host-port"),
+    ]
+
+
 @pytest.mark.parametrize(
-    "key", ["eks.amazonaws.com/nodegroup", "agentpool", "karpenter.sh/nodepool", "nvidia.com/gpu.product"]
+    "key",
+    ["eks.amazonaws.com/nodegroup", "agentpool", "karpenter.sh/nodepool", "nvidia.com/gpu.product", CONTROL_PLANE],
 )
 def test_labels_of_providers_are_not_suggested(key: str) -> None:
     pod = make_pod().node_selector(**{key: "x"}).info()
