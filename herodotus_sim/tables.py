@@ -243,6 +243,14 @@ def _stateful_set(obj: Object) -> list[Any]:
     return [obj["metadata"]["name"], ready, _created(obj), *_templated(obj)[:2]]
 
 
+def _daemon_set(obj: Object) -> list[Any]:
+    status, pod = obj.get("status") or {}, obj["spec"]["template"]["spec"]
+    fields = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady")
+    counts = [status.get(field, 0) for field in (*fields, "updatedNumberScheduled", "numberAvailable")]
+    selector = ",".join(f"{key}={value}" for key, value in sorted((pod.get("nodeSelector") or {}).items()))
+    return [obj["metadata"]["name"], *counts, selector or "<none>", _created(obj), *_templated(obj)]
+
+
 def _job(obj: Object) -> list[Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     true = {c["type"] for c in status.get("conditions") or [] if c.get("status") == "True"}
@@ -259,6 +267,7 @@ GENERIC = TableColumns(("Name", "Age"), _generic)
 _NODE_WIDE = ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")
 _POD_WIDE = ("IP", "Node", "Nominated Node", "Readiness Gates")
 _TEMPLATE_WIDE = ("Containers", "Images", "Selector")
+_DAEMON_COLUMNS = ("Desired", "Current", "Ready", "Up-to-date", "Available")
 _EVENT_COLUMNS = ("Last Seen", "Type", "Reason", "Object", "Subobject", "Source", "Message")
 _EVENT_WIDE = ("First Seen", "Count", "Name")
 LAYOUTS: dict[str, TableColumns] = {
@@ -276,6 +285,9 @@ LAYOUTS: dict[str, TableColumns] = {
     ),
     "StatefulSet": TableColumns(
         ("Name", "Ready", "Age", *_TEMPLATE_WIDE[:2]), _stateful_set, frozenset(_TEMPLATE_WIDE)
+    ),
+    "DaemonSet": TableColumns(
+        ("Name", *_DAEMON_COLUMNS, "Node Selector", "Age", *_TEMPLATE_WIDE), _daemon_set, frozenset(_TEMPLATE_WIDE)
     ),
     "Job": TableColumns(
         ("Name", "Status", "Completions", "Duration", "Age", *_TEMPLATE_WIDE), _job, frozenset(_TEMPLATE_WIDE)

@@ -27,6 +27,18 @@ spec:
 """
 
 
+AGENT = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {nodeSelector: {disk: ssd}, containers: [{name: main, image: "registry.example/agent:1"}]}
+"""
+
+
 def rows(table: str) -> list[list[str]]:
     """Cells of a printed table, ages replaced."""
     cells = [re.split(r"\s{2,}", line.strip()) for line in table.splitlines() if line.strip()]
@@ -154,6 +166,15 @@ def test_auth_and_version_commands(api: SimClient, kubectl: Kubectl) -> None:
     assert "Server Version: v1.36.0-herodotus-sim" in kubectl("version")
     resources = kubectl("api-resources", "--no-headers", "-o", "name").split()
     assert {"pods", "leases.coordination.k8s.io", "events.events.k8s.io"} <= set(resources)
+
+
+def test_get_daemonsets_has_the_columns_of_kubernetes(api: SimClient, kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=AGENT)
+    api.sim.patch("DaemonSet", "default", "agent", {"status": {"desiredNumberScheduled": 3, "numberReady": 2}})
+    assert rows(kubectl("get", "daemonsets")) == [
+        ["NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "NODE SELECTOR", "AGE"],
+        ["agent", "3", "0", "2", "0", "0", "disk=ssd", "AGE"],
+    ]
 
 
 def test_create_deployment_and_create_job(api: SimClient, kubectl: Kubectl) -> None:
