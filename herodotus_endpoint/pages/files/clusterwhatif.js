@@ -6,7 +6,7 @@ import { postUntilDone } from "./api.js";
 import { el, field, nodeLink, podLink, section, table, withNodes } from "./dom.js";
 import { formatRequested } from "./holders.js";
 import { answerTo, choices, readObject } from "./whatif.js";
-import { count, more, number } from "./words.js";
+import { count, fitError, more, number } from "./words.js";
 
 export const live = false;
 
@@ -79,18 +79,19 @@ function show(status) {
   const nodes = new Set([...status.nodes.map((one) => one.name), ...status.placements.flatMap((pod) => [pod.node, pod.fromNode]), ...status.blocked.map((pod) => pod.node)]);
   const pending = status.placements.filter((pod) => !pod.node);
   const bad = pending.length || status.blocked.length;
+  const movesPods = status.placements.some((pod) => pod.fromNode) || status.deleted.length || status.blocked.length;
   const isChange = !status.capacity && !status.consolidation && !status.plan;
   const kind = isChange ? (bad ? " bad" : " good") : "";
   return [
     el("h2", { tabindex: "-1" }, "Answer"),
     el("p", { class: `answer${kind}` }, isChange ? el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ ") : "", withNodes(status.headline, nodes)),
     ...(status.drainCommands ?? []).map((command) => commandOf("drain", command)),
-    rows("Stays pending", [["Pod"], ["From"], ["Why", "long"]], pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), pod.reason]),
+    rows("Stays pending", [["Pod"], ["From"], ["Why", "long"]], pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), fitError(pod.reason)]),
     rows("Blocks", [["Pod"], ["On"], ["Why", "long"]], status.blocked.filter((pod) => pod.cause !== NOT_DRAINED), (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.message]),
     status.budgets ? el("p", {}, budgets(status.budgets.selecting)) : "",
     rows("Moves", [["Pod"], ["From"], ["To"], ["Decided by"]], status.placements.filter((pod) => pod.node), (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), node(pod.node), pod.plugin]),
     rows("Pending, gets a node", [["Pod"], ["To"], ["Decided by"]], status.pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.plugin]),
-    rows("Was pending, stays so", [["Pod"], ["Why", "long"]], status.stillPending ?? [], (pod) => [podLink(pod.namespace, pod.name), pod.reason]),
+    rows("Was pending, stays so", [["Pod"], ["Why", "long"]], movesPods ? [] : (status.stillPending ?? []), (pod) => [podLink(pod.namespace, pod.name), fitError(pod.reason)]),
     rows("Ends", [["Pod"], ["On"], ["Why"]], status.deleted, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.cause]),
     rows("Left alone", [["Pod"], ["On"], ["Why"]], status.ignored, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.cause]),
     rows("Nodes before and after", [["Node"], ["State"], ["Pods"], ["CPU requests"], ["Memory requests"]], status.nodes, (one) => [

@@ -3,7 +3,7 @@
 import { get, within } from "./api.js";
 import { el, field, form, nodeLink, podLink, query, table, workloadLink } from "./dom.js";
 import { TimeRange } from "./timerange.js";
-import { ago, number, state, workloadOf } from "./words.js";
+import { ago, fitError, number, state, workloadOf } from "./words.js";
 
 const PAGE = 50;
 const SEARCHED = 500; // decisions fetched at once where a text is looked for
@@ -74,6 +74,6 @@ function row(item) {
     `${number(snapshot.feasible)} of ${number(snapshot.nodes)}`,
     number(key.attempt),
     ago(times.startedAt),
-    message ? el("span", { class: "said", title: message }, message.replace(/^\d+\/\d+ nodes are available: /, "")) : "",
+    message ? el("span", { class: "said", title: message }, fitError(message)) : "",
   ];
 }

@@ -61,7 +61,7 @@ function outcomes(told) {
     one.node ? nodeLink(one.node) : "–",
     one.cause,
     ago(one.at),
-    el("span", { class: "said" }, one.headline ? withNodes(one.headline, [one.node]) : "no longer kept"),
+    one.headline ? el("span", {}, withNodes(one.headline, [one.node])) : "no longer kept",
   ]);
   return table("Disagreements, newest first", columns, rows);
 }

@@ -5,7 +5,7 @@ import { el, facts, field, form, link, namespaceLink, nodeLink, podLink, section
 import { all, amount, stateText, taintTexts, ZONE } from "./nodes.js";
 import { bar, columns } from "./plots.js";
 import { TimeRange } from "./timerange.js";
-import { ago, count, full, more, number, percent, signed, state } from "./words.js";
+import { ago, count, full, more, number, percent, signed, state, whyNotEvaluated } from "./words.js";
 
 const PODS = 500; // read of one node
 const OPEN = 30; // pods that are shown without a click
@@ -74,7 +74,7 @@ function now(node, zone, resources) {
 function headline(answer, time) {
   if (!answer.considered) return `No decision considered this node ${time.words}.`;
   const share = answer.evaluated ? answer.chosen / answer.evaluated : null;
-  const others = Object.entries(answer.notEvaluatedBy ?? {}).map(([why, n]) => `${why} ${number(n)}`).join(", ");
+  const others = Object.entries(answer.notEvaluatedBy ?? {}).map(([why, n]) => `${whyNotEvaluated(why)} ${number(n)}`).join(", ");
   return `Considered ${count(answer.considered, "time")}, evaluated ${number(answer.evaluated)}${others && ` (the others: ${others})`}: feasible in ${percent(answer.eligibility.rate)} of those, and chosen ${count(answer.chosen, "time")} (${percent(share)}), ${time.words}.`;
 }
 
@@ -126,7 +126,7 @@ function recent(answer) {
   const rows = answer.recent.map((decision) => [
     podLink(decision.namespace, decision.pod, decision.id, { node: answer.metadata.name }),
     state(decision.state),
-    decision.result === "rejected" ? `rejected by ${decision.rejectedBy}` : decision.result === "not-evaluated" ? `not evaluated (${decision.why})` : decision.result,
+    decision.result === "rejected" ? `rejected by ${decision.rejectedBy}` : decision.result === "not-evaluated" ? `not evaluated (${whyNotEvaluated(decision.why)})` : decision.result,
     decision.points === undefined || decision.points === null ? "–" : `${number(Math.abs(decision.points))} ${(decision.result === "lost") === (decision.points >= 0) ? "behind" : "ahead"}${decision.decidedBy ? ` (${decision.decidedBy})` : ""}`,
     ago(decision.startedAt),
   ]);

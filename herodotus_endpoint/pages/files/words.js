@@ -57,6 +57,11 @@ export function duration(seconds) {
   return parts.join("");
 }
 
+/** Why a node was not evaluated, by the record's term; the terminal says the same. */
+export function whyNotEvaluated(term) {
+  return { restricted: "excluded by a PreFilter plugin", "not-sampled": "enough feasible nodes were found", "not-needed": "the nominated node fits", "not-reached": "the attempt ended first", unrecorded: "the log does not say", "not-counted": "reason not counted" }[term] ?? term;
+}
+
 /** A state with its sign: colour only repeats what they say. */
 export function state(name) {
   const kind = SIGNS[name] === "✓" ? "good" : SIGNS[name] === "✗" ? "bad" : "open";
@@ -75,6 +80,13 @@ export function ahead(timestamp) {
 
 /** worker-2 before worker-10. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
+
+/** What kube-scheduler's message says of the nodes, those of most nodes first, without what it says of preemption. */
+export function fitError(message) {
+  const listed = message.match(/^\d+\/\d+ nodes are available: (.+?)\.(?: |$)/)?.[1];
+  const reasons = [...(listed ?? "").matchAll(/(\d+) (.+?)(?=, \d+ |$)/g)].sort((a, b) => b[1] - a[1]);
+  return reasons.map(([, nodes, words]) => `${nodes} ${words.replace(/^node\(s\) /, "")}`).join(", ") || message;
+}
 
 /** The workload of an owner: the Deployment of its ReplicaSet, known by the label of its pods, else the owner itself. */
 export function workloadOf(owner, labels) {
