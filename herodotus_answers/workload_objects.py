@@ -161,11 +161,12 @@ def find_kinds(name: str, namespace: str, objects: ClusterObjects) -> list[str]:
 
 
 def find_maker(pod: str, namespace: str, objects: ClusterObjects, now: datetime) -> Workload | None:
-    """Return the workload that makes pods of a name, or None if there is none."""
+    """Return the workload that makes pods of a name, or that has this name itself, or None if there is none."""
     base, _, end = pod.rpartition("-")
     kinds = [("StatefulSet", base)] if end.isdigit() else []
     kinds += [("Deployment", base.rpartition("-")[0])]
     kinds += [(kind, base) for kind in ("ReplicaSet", "DaemonSet", "Job", "ReplicationController")]
+    kinds += [(kind, pod) for kind in ("Deployment", "StatefulSet", "DaemonSet", "CronJob")]
     for kind, name in kinds:
         if name and objects.get(kind, name, namespace).object is not None:
             return Workload(kind, name, namespace, objects, now)

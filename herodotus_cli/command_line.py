@@ -50,8 +50,9 @@ class OrderedGroup(options.PagedHelp, click.Group):
         if word in ALIASES:
             return super().resolve_command(ctx, [ALIASES[word], *args[1:]])
         meant = _find_meant(word)
-        hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
-        raise click.UsageError(f'unknown command "{word}" for "{PROG}".{hint}', ctx)
+        hint = "".join(f"\n  {PROG} {command}" for command in meant)
+        hint = f"\n\nDid you mean this?{hint}" if meant else ""
+        raise click.UsageError(f'unknown command "{word}" for "{PROG}"{hint}', ctx)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the groups of commands. The options that all have are described by the command `options`."""
@@ -69,9 +70,10 @@ def _find_meant(word: str) -> list[str]:
     """Return the commands that the user may have meant by `word`, which is not a command; [] if none is similar."""
     from difflib import get_close_matches  # here, because only this failure needs it
 
-    known = {name: name for name in COMMANDS} | {name: f"whatif {name}" for name in ACTION_NAMES} | SEE_INSTEAD
+    actions = {name: (f"whatif {name}",) for name in ACTION_NAMES}
+    known: dict[str, tuple[str, ...]] = {name: (name,) for name in COMMANDS} | actions | SEE_INSTEAD
     names = [word] if word in known else get_close_matches(word, known, n=2)
-    return list(dict.fromkeys(known[name] for name in names))
+    return list(dict.fromkeys(command for name in names for command in known[name]))
 
 
 @click.group(cls=OrderedGroup, context_settings={"max_content_width": 100})

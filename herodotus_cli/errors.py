@@ -8,6 +8,7 @@ Invariant: every failure that a user can cause becomes one of these errors, neve
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from threading import Lock
@@ -71,12 +72,31 @@ class ProxyStartError(CliError):
 
 
 def print_to_stderr(*lines: str) -> None:
-    """Print each argument as one line on standard error, with control characters escaped."""
+    """Print each argument on standard error, with control characters escaped: as one line, on a terminal wrapped."""
     from herodotus_record.escaping import escape  # here, because only failures need it
 
+    width = _read_terminal_width()
     with stderr_lock:
         remove_progress()
-        print("\n".join(map(escape, lines)), file=sys.stderr)
+        print("\n".join(_wrap(escape(line), width) for line in lines), file=sys.stderr)
+
+
+def _read_terminal_width() -> int:
+    """Return the columns of the terminal that standard error is, or 0."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):  # no terminal, or no file
+        return 0
+
+
+def _wrap(line: str, width: int) -> str:
+    """Return a line wrapped between words, continued below its text. One with a command stays, so that it is copied."""
+    if not width or len(line) <= width or "kubectl " in line:
+        return line
+    import textwrap  # here, because only failures need it
+
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def remove_progress() -> None:

@@ -161,8 +161,10 @@ def _list_owner_hints(request: PodRequest) -> list[str]:
     maker = find_maker(request.name, request.namespace, objects, request.environment.now())
     if maker is None:
         return ends
-    headline = find_state(Situation(maker, lambda _: None))["headline"]
     see = f"kubectl herodotus workload {maker.short} -n {maker.namespace}"
+    if maker.name == request.name:
+        return [*ends, f"{maker.label} has this name: {see}"]
+    headline = find_state(Situation(maker, lambda _: None))["headline"]
     return [*ends, f"{maker.label} makes pods of such names: {headline}", f"more: {see}"]
 
 

@@ -26,12 +26,16 @@ class ObjectName(NamedTuple):
 _OTHER_KINDS = ("node", "nodes", "no", "podgroup", "podgroups", "service", "services", "svc", "namespace", "ns")
 
 
-def parse_pod(given: str) -> ObjectName:
-    """Return the pod in `NAME`, `pod/NAME` or `NAMESPACE/NAME`. Raises UsageError for other text."""
+def parse_pod(given: str, option: str = "") -> ObjectName:
+    """Return the pod in `NAME`, `pod/NAME` or `NAMESPACE/NAME`. Raises UsageError for other text.
+
+    For a workload the error has the command that explains it, with the namespace of -n, which is `option`.
+    """
     parts = given.split("/")
     prefix = parts[0].lower().partition(".")[0]
     if _find_kind(parts[-2] if len(parts) > 1 else ""):
-        raise click.UsageError(f"{given[:60]!r} is a workload: kubectl herodotus workload {given[:60]}")
+        question = f"kubectl herodotus workload {given[:60]}" + (f" -n {option}" if option else "")
+        raise click.UsageError(f"{given[:60]!r} is a workload. To explain it:\n  {question}")
     if len(parts) != 2 or prefix in ("pod", "pods", "po", "") or prefix in _OTHER_KINDS:
         return ObjectName("", "pod", parse_name("pod", given))
     return ObjectName(require_valid_name("namespace", parts[0]), "pod", parse_name("pod", parts[1]))

@@ -64,7 +64,8 @@ def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> 
     kubectl herodotus compare pod shop/checkout-7d9f-x2k test/checkout-55b8-4kq
     kubectl herodotus compare pod checkout-7d9f-x2k --nodes worker-1 worker-3
     """
-    pods = tuple(object_names.parse_pod(name) for name in (names[1:] if names[:1] and names[0] in _KIND else names))
+    option, given = option_values.namespace(ctx), names[1:] if names[:1] and names[0] in _KIND else names
+    pods = tuple(object_names.parse_pod(name, option) for name in given)
     nodes = tuple(object_names.parse_name("node", name) for name in ctx.params["nodes"] or ())
     if len(pods) != (1 if nodes else 2):
         raise click.UsageError("compare two pods (A B), or one pod on two nodes (A --nodes X Y)")

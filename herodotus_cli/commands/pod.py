@@ -162,10 +162,11 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
         raise click.UsageError("--node-groups excludes --attempt, --attempts, --all, --node and --full")
     if has_shapes and not ctx.params["node_groups"]:
         raise click.UsageError("--node-groups-file and --label-key go with --node-groups")
-    named = object_names.parse_pod(name)
+    option = option_values.namespace(ctx)
+    named = object_names.parse_pod(name, option)
     arguments = PodArguments(
         name=named.name,
-        namespace=object_names.choose_namespace(option_values.namespace(ctx), named),
+        namespace=object_names.choose_namespace(option, named),
         attempt=ctx.params["attempt"],
         every_node=ctx.params["every_node"],
         node=object_names.parse_name("node", ctx.params["node"]) if ctx.params["node"] else "",
