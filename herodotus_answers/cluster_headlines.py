@@ -100,16 +100,20 @@ def count_pending_reasons(placements: Iterable[ReviewedPlacement]) -> Counter[st
 def shorten_fit_error(message: str) -> str:
     """Return what kube-scheduler's message says of the nodes, short: `6 nodes: Insufficient cpu, 1: cordoned`.
 
-    Most nodes come first, but those that are cordoned or that the pod's own spec leaves out last. A message that counts
-    no nodes keeps its first sentence.
+    Most nodes come first, but after them those that are cordoned, and last those that the pod's own spec leaves out. A
+    message that counts no nodes keeps its first sentence.
     """
     counts = _count_reasons(message)
     if not counts:
         sentence, end, _ = message.partition(". ")
         return sentence + end.strip()
-    counts.sort(key=lambda each: (each[1] == _CORDONED or parse_reason(each[1]).code in EXCLUDED_BY_POD, -each[0]))
-    subjects = [pluralize(counts[0][0], "node"), *(str(number) for number, _ in counts[1:])]
-    return ", ".join(f"{who}: {_shorten_reason(words)}" for who, (_, words) in zip(subjects, counts, strict=True))
+    short: Counter[tuple[int, str]] = Counter()
+    for number, sentence in counts:
+        group = 2 if parse_reason(sentence).code in EXCLUDED_BY_POD else 1 if sentence == _CORDONED else 0
+        short[group, _shorten_reason(sentence)] += number
+    shown = sorted(short.items(), key=lambda each: (each[0][0], -each[1]))
+    subjects = [pluralize(shown[0][1], "node"), *(str(number) for _, number in shown[1:])]
+    return ", ".join(f"{who}: {words}" for who, ((_, words), _) in zip(subjects, shown, strict=True))
 
 
 def _count_reasons(message: str) -> list[tuple[int, str]]:
@@ -119,8 +123,12 @@ def _count_reasons(message: str) -> list[tuple[int, str]]:
     return [(int(number), words) for number, words in _COUNTED.findall(listed)]
 
 
-def _shorten_reason(words: str) -> str:
-    return _SHORT.get(parse_reason(words).code, words.removeprefix("node(s) "))
+def _shorten_reason(sentence: str) -> str:
+    reason = parse_reason(sentence)
+    plugins = reason.params.get("plugins") or reason.params.get("plugin")
+    if reason.code in EXCLUDED_BY_POD and plugins:  # PreFilter left the nodes out, before any was filtered
+        return _SHORT["node-affinity"] if plugins == "[NodeAffinity]" else f"excluded by {plugins.strip('[]')}"
+    return _SHORT.get(reason.code, sentence.removeprefix("node(s) "))
 
 
 def find_problems(conditions: Iterable[NodeGroupCondition]) -> list[tuple[NodeGroupCondition, str]]:

@@ -48,10 +48,10 @@ def _cluster_row(cluster: Json, view: ViewOptions) -> list[str]:
     names = cluster["schedulers"]
     row = [
         cluster["metadata"]["name"],
-        cluster["displayName"] or ("(own)" if cluster["own"] else "-"),
+        cluster["displayName"] or ("(own)" if cluster["own"] else "–"),
         format_age_or_time(cluster["lastSeenAt"], view),
         str(cluster["missing"]),
-        (", ".join(names) or "-") if view.wide else str(len(names)),
+        (", ".join(names) or "–") if view.wide else str(len(names)),
     ]
     return [*row, str(cluster["incarnations"]), str(cluster["explainedByGaps"])] if view.wide else row
 
