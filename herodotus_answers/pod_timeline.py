@@ -38,7 +38,7 @@ def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] 
     `attempts` are those of its PodHistory, if a service recorded any.
     """
     entries = [
-        *reversed([*_list_owners(pod, objects)]),  # of one second, the owner's owner comes first
+        *_list_owners(pod, objects),
         *_list_object(pod),
         *_list_containers(pod),
         *_list_events({**pod, "kind": "Pod"}, objects),
@@ -73,26 +73,32 @@ def build_timeline_of_gone(answer: Json, objects: ClusterObjects, attempts: Sequ
     return state
 
 
-def _list_owners(pod: Json, objects: ClusterObjects) -> Iterator[_Entry]:
-    """Yield the creation of each owner, and the owners' events about this pod or about pods that they cannot make."""
+def _list_owners(pod: Json, objects: ClusterObjects) -> list[_Entry]:
+    """Return the creation of each owner, and the owners' events about this pod or about pods that they cannot make.
+
+    An owner comes after its own owner, and an event after the creation of its object.
+    """
     obj, namespace, name = pod, pod["metadata"]["namespace"], pod["metadata"]["name"]
+    entries: list[_Entry] = []
     for _ in range(_MAX_OWNERS):
         owner = find_controller(obj)
         if owner is None:
-            return
+            break
         try:
             found = objects.get(owner["kind"], owner["name"], namespace).object
         except KeyError:  # a kind that is not built in
-            return
+            break
         if found is None:
-            return
+            break
         label = f"{owner['kind']}/{owner['name']}"
-        yield _entry(found["metadata"].get("creationTimestamp"), label, f"{label} created")
-        for event in objects.list_events({**found, "kind": owner["kind"]}):
-            is_about_pod = f" {name}" in f" {event.get('message') or ''}"
-            if is_about_pod or event.get("type") == "Warning":
-                yield _describe_event(event, f"{label}: ")
-        obj = found
+        created = _entry(found["metadata"].get("creationTimestamp"), label, f"{label} created")
+        events = [
+            _describe_event(event, f"{label}: ")
+            for event in objects.list_events({**found, "kind": owner["kind"]})
+            if f" {name}" in f" {event.get('message') or ''}" or event.get("type") == "Warning"
+        ]
+        entries, obj = [created, *events, *entries], found
+    return entries
 
 
 def _list_object(pod: Json) -> Iterator[_Entry]:
