@@ -129,7 +129,7 @@ def build_report(subject: str, arguments: Sequence[str], environment: Environmen
     is_whole_pod = subject == "pod" and not given & set(_NARROWED)
     asked = (*SUBJECTS[subject], *arguments, *(_WHOLE_POD if is_whole_pod else ()))
     answers, connection = _ask(asked, environment)
-    view = ViewOptions(environment.now(), wide=True, utc=True)
+    view = ViewOptions(environment.now(), wide=True, utc=True, report=True)
     sections = [Section("", build_blocks(screen, view)) for _, screen in answers]
     if not sections:
         raise CliError("error: the answer has no screen to report", ["ask without report to see it"])

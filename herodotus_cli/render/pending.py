@@ -94,7 +94,7 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     is_local = "source" in answer  # there are no attempts
     sections: list[list[Block]] = [
         [TextLine(f"{pending}{omitted}{gone}", "strong"), *_date_fixes(answer, view)],
-        [] if view.piped or not view.headers else [_groups(answer["groups"], view)],
+        [_groups(answer["groups"], view)] if view.report or (view.headers and not view.piped) else [],
         [(_pods_without_attempts if is_local else _pods)(shown, view)] if shown else [],
         [TextLine(f"more: {', '.join(more)}", "dim")] if more else [],
     ]
@@ -116,10 +116,10 @@ def _date_fixes(answer: PendingPods, view: ViewOptions) -> list[Block]:
     tried = {f"{pod['namespace']}/{pod['pod']}": pod["startedAt"] for pod in answer["pods"]}
     fixes = [fix["pod"] for group in answer["groups"] if (fix := group.get("fix"))]
     times = sorted({time for pod in fixes if (time := tried.get(pod))})
-    if not times or "source" in answer or view.piped:
+    if not times or "source" in answer or (view.piped and not view.report):
         return []
-    since = f"{format_age_or_time(times[0], view)} to " if len(times) > 1 else ""
-    when = f"{since}{format_ago(times[-1], view)}"
+    first, last = format_age_or_time(times[0], view), format_age_or_time(times[-1], view)
+    when = format_ago(times[-1], view) if first == last else f"{first} to {last}{'' if view.utc else ' ago'}"
     return [TextLine(f"Fixes are of the last attempts, {when}; of now: plan pod NAME", "dim")]
 
 

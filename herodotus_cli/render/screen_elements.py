@@ -25,7 +25,7 @@ class ViewOptions(NamedTuple):
     """The options for drawing a screen.
 
     A `width` of None means piped output without a limit on line length. `lines` is how many lines a screen may take on
-    the terminal. `now` is the time to which ages refer.
+    the terminal. `now` is the time to which ages refer. A `report` is for people, and whole as piped output is.
     """
 
     now: datetime
@@ -34,6 +34,7 @@ class ViewOptions(NamedTuple):
     headers: bool = True
     utc: bool = False
     lines: int = SCREEN_LINES
+    report: bool = False
 
     @property
     def piped(self) -> bool:

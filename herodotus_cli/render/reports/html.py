@@ -19,7 +19,6 @@ from herodotus_cli.render.screen_elements import (
     Cell,
     Plot,
     SplitLine,
-    Style,
     Table,
     TextLine,
     escape_block,
@@ -49,7 +48,7 @@ table { border-collapse: collapse; }
 th, td { text-align: left; vertical-align: top; padding: .2rem 1.25rem .2rem 0; border-bottom: 1px solid var(--line); }
 thead th { white-space: nowrap; color: var(--dim); font-size: .8em; }
 tbody th { white-space: nowrap; font-size: .85em; }
-td:first-child { white-space: nowrap; }
+td:first-child, .name { white-space: nowrap; }
 p.good, p.bad { font-weight: 600; font-size: 1.1rem; }
 .number { text-align: right; }
 .strong { font-weight: 600; } .good { color: var(--good); } .bad { color: var(--bad); } .dim { color: var(--dim); }
@@ -66,14 +65,21 @@ figcaption { font-weight: 600; font-size: .9em; }
 .line { fill: none; stroke: var(--ink); stroke-width: 2; vector-effect: non-scaling-stroke; }
 .l1 { stroke: var(--blue); stroke-dasharray: 8 4; } .l2 { stroke: var(--good); stroke-dasharray: 2 3; }
 .l3 { stroke: var(--bad); stroke-dasharray: 10 3 2 3; }
+@media screen and (max-width: 40rem) {
+  .long tr { display: block; padding: .2rem 0; border-bottom: 1px solid var(--line); }
+  .long th, .long td { display: inline-block; border: 0; padding: 0 .75rem 0 0; white-space: normal; }
+  .long td:last-child { display: block; overflow-wrap: anywhere; } }
 @media print { body { font-size: 10pt; } main { padding: 0; max-width: none; } .scroll { overflow: visible; }
-  th, td:first-child, td { white-space: normal; overflow-wrap: anywhere; } thead th, tbody th { white-space: normal; }
+  td { overflow-wrap: break-word; } thead th, tbody th { white-space: normal; } th, td { padding-right: .75rem; }
+  .wide th, .wide td { white-space: normal; overflow-wrap: anywhere; padding-right: .4rem; }
   thead { display: table-header-group; } tr, pre { break-inside: avoid; } }
 """
 
 
 _PLOT_WIDTH: Final = 1000  # of the coordinates, which any width shows; strokes need some beside them
 _PLOT_HEIGHT: Final = 100
+_MAX_UNBROKEN: Final = 40  # characters of a name in a cell, with which most tables still fit on paper
+_MAX_PRINTED: Final = 7  # columns that fit on paper with unbroken names
 _LOOKS: Final = 4  # of lines, by stroke and colour
 
 
@@ -121,7 +127,10 @@ def _table(block: Table, name: str) -> str:
     head = f"<thead><tr>{titles}</tr></thead>\n" if block.header else ""
     rows = "".join(f"<tr>{''.join(_cells(row, block))}</tr>\n" for row in block.rows)
     region = f'<div class="scroll" role="region" tabindex="0" aria-label="Table {name}">'
-    return f"{region}\n<table>\n{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+    is_wide = len(block.header) > _MAX_PRINTED
+    long = sum(len(row[-1].text) > _MAX_UNBROKEN for row in block.rows)
+    kind = _class("wide" * is_wide, "long" * (bool(block.header) and 2 * long > len(block.rows)))
+    return f"{region}\n<table{kind}>\n{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
 
 
 def _plot(block: Plot) -> str:
@@ -162,15 +171,18 @@ def _cells(row: Iterable[Cell], block: Table) -> Iterator[str]:
         elif i in block.right:
             yield f"<td{_number(i, block)}>{quote(cell.text)}</td>"
         else:
-            yield f"<td{_class(cell.style)}>{quote(cell.text)}</td>"
+            is_name = len(cell.text) <= _MAX_UNBROKEN and " " not in cell.text  # a browser breaks it at its hyphens
+            yield f"<td{_class(cell.style, 'name' * is_name)}>{quote(cell.text)}</td>"
 
 
 def _number(column: int, block: Table) -> str:
     return ' class="number"' if column in block.right else ""
 
 
-def _class(style: Style) -> str:
-    return f' class="{style}"' if style else ""
+def _class(*names: str) -> str:
+    """Return the attribute with those names of classes that are not empty."""
+    named = " ".join(filter(None, names))
+    return f' class="{named}"' if named else ""
 
 
 def _text(text: str) -> str:

@@ -108,6 +108,20 @@ def test_markdown_is_read_by_a_standard_library(reports: Path, kind: str) -> Non
     assert "<p>|" not in rendered
 
 
+def test_report_on_pending_pods_has_their_reason_and_fix(reports: Path) -> None:
+    rows = (reports / "pending.md").read_text().partition("| PODS | OLDEST | REASON |")[2].splitlines()
+    assert "default/huge" in rows[2]
+    assert "**FIX " in rows[3]
+
+
+# The names in tables of few columns that take more than one line.
+BROKEN_NAMES = """() => [...document.querySelectorAll("table:not(.wide, .long) .name")].filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return range.getClientRects().length > 1;
+}).map((cell) => cell.textContent)"""
+
+
 def test_pages_fit_screen_phone_and_paper_and_are_accessible(reports: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
@@ -123,6 +137,7 @@ def test_pages_fit_screen_phone_and_paper_and_are_accessible(reports: Path) -> N
                 page.goto(file.as_uri())
                 if page.evaluate("document.documentElement.scrollWidth") > width:
                     wrong.append((kind, width, media, "overflows"))
+                wrong += [(kind, width, media, name) for name in page.evaluate(BROKEN_NAMES)]
                 found = Axe().run(page).response["violations"] if media == "screen" else ()
                 wrong += [(kind, width, f["id"]) for f in found if f["impact"] in ("serious", "critical")]
                 page.close()
