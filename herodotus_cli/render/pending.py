@@ -85,16 +85,18 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     count, late = answer["count"], answer["overdue"]
     overdue = f"; {'the retry' if late == 1 else 'the retries'} of {late} {'is' if late == 1 else 'are'} overdue"
     omitted = f" {answer['podsOmitted']} are not listed." if answer["podsOmitted"] else ""
-    pending = f"{format_count(count, 'pod')} {'is' if count == 1 else 'are'} pending{overdue if late else ''}."
+    subject = f"{format_count(count, 'pod') if count else 'No pods'} {'is' if count == 1 else 'are'}"
+    pending = f"{subject} pending{overdue if late else ''}."
     gone = _describe_gone(answer, view) if _is_whole(view) else ""
     left_out = len(answer["pods"]) - sum(row.pods for row in shown)
     others = "next tries" if not shown else format_count(left_out, "more pod") if left_out else "each pod"
     more = [f"-o wide ({others})"] if left_out or len(shown) < len(answer["pods"]) else []
-    more += [] if view.piped else ["kubectl herodotus pod NAME (why it is pending)"]
+    more += [] if view.piped or not count else ["kubectl herodotus pod NAME (why it is pending)"]
     is_local = "source" in answer  # there are no attempts
+    has_groups = view.report or (view.headers and not view.piped)
     sections: list[list[Block]] = [
         [TextLine(f"{pending}{omitted}{gone}", "strong"), *_date_fixes(answer, view)],
-        [_groups(answer["groups"], view)] if view.report or (view.headers and not view.piped) else [],
+        [_groups(answer["groups"], view)] if answer["groups"] and has_groups else [],
         [(_pods_without_attempts if is_local else _pods)(shown, view)] if shown else [],
         [TextLine(f"more: {', '.join(more)}", "dim")] if more else [],
     ]
