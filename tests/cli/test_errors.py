@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from herodotus_cli.errors import print_to_stderr
 from tests.cli.service import API, Service, command
 
 PODS = f"{API}/namespaces/shop/podexplanations"
@@ -192,3 +196,29 @@ def test_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert failed(capsys, *arguments) == "error: RuntimeError: over the edge\n  for the traceback: HERODOTUS_DEBUG=1\n"
     with pytest.raises(RuntimeError):
         command(*arguments, environ={"HERODOTUS_DEBUG": "1"})
+
+
+class StderrTerminal(StringIO):
+    """A terminal of 40 columns as standard error."""
+
+    def fileno(self) -> int:
+        return 2
+
+
+def test_a_terminal_shows_lines_broken_between_words_and_commands_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = StderrTerminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
+    print_to_stderr(
+        "  similar: ingress-6f8c66fbd5-9pcvg, ingress-6f8c66fbd5-xclvs", command := f"  kubectl {'x' * 50} y"
+    )
+    assert terminal.getvalue().splitlines() == [
+        "  similar: ingress-6f8c66fbd5-9pcvg,",
+        "    ingress-6f8c66fbd5-xclvs",
+        long,
+    ]
+
+
+def test_the_command_for_a_workload_has_the_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("pod", "deploy/web", "-n", "shop").code == 2
+    assert capsys.readouterr().err.endswith("\n  kubectl herodotus workload deploy/web -n shop\n")
