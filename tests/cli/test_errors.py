@@ -209,9 +209,8 @@ def test_a_terminal_shows_lines_broken_between_words_and_commands_whole(monkeypa
     terminal = StderrTerminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
-    print_to_stderr(
-        "  similar: ingress-6f8c66fbd5-9pcvg, ingress-6f8c66fbd5-xclvs", command := f"  kubectl {'x' * 50} y"
-    )
+    long = f"  kubectl {'x' * 50} y"
+    print_to_stderr("  similar: ingress-6f8c66fbd5-9pcvg, ingress-6f8c66fbd5-xclvs", long)
     assert terminal.getvalue().splitlines() == [
         "  similar: ingress-6f8c66fbd5-9pcvg,",
         "    ingress-6f8c66fbd5-xclvs",
