@@ -81,11 +81,15 @@ export function ahead(timestamp) {
 /** worker-2 before worker-10. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-/** What kube-scheduler's message says of the nodes, those of most nodes first, without what it says of preemption. */
+const EXCLUDED_BY_POD = /^node\(s\) didn't (match Pod's node affinity|match scheduler-enforced node affinity|match the requested node name|satisfy plugin)/;
+
+/** What kube-scheduler's message says of the nodes, those of most nodes first and those that the pod's own spec excludes
+ * last, without what it says of preemption. */
 export function fitError(message) {
   const listed = message.match(/^\d+\/\d+ nodes are available: (.+?)\.(?: |$)/)?.[1];
-  const reasons = [...(listed ?? "").matchAll(/(\d+) (.+?)(?=, \d+ |$)/g)].sort((a, b) => b[1] - a[1]);
-  return reasons.map(([, nodes, words]) => `${nodes} ${words.replace(/^node\(s\) /, "")}`).join(", ") || message;
+  const reasons = [...(listed ?? "").matchAll(/(\d+) (.+?)(?=, \d+ |$)/g)].map(([, nodes, words]) => ({ nodes, words, excluded: EXCLUDED_BY_POD.test(words) }));
+  reasons.sort((a, b) => a.excluded - b.excluded || b.nodes - a.nodes);
+  return reasons.map(({ nodes, words }) => `${nodes} ${words.replace(/^node\(s\) /, "")}`).join(", ") || message;
 }
 
 /** The workload of an owner: the Deployment of its ReplicaSet, known by the label of its pods, else the owner itself. */

@@ -122,6 +122,15 @@ def test_list_of_5000_nodes_draws_one_page_of_rows(pages: Pages, service: Servic
     assert took_ms < 20_000
 
 
+WAITS = fill(
+    ReviewedPlacement,
+    namespace="ml",
+    name="big",
+    reason="0/12 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu, 9 node(s) didn't match"
+    " Pod's node affinity/selector. preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling.",
+)
+
+
 def store_web_and_db(service: Service) -> None:
     """Two placed pods and one that waits of a Deployment, and one placed pod of a StatefulSet."""
     names = [node["metadata"]["name"] for node in NODES]
@@ -190,7 +199,9 @@ def test_drain_says_what_blocks_it_and_where_pods_go(pages: Pages, service: Serv
         BlockedPod, namespace="shop", name="db-0", node="worker-1", cause="Budget", message="needs 1", budget="db"
     )
     moved = fill(ReviewedPlacement, namespace="shop", name="web-5d9f-a", fromNode="worker-1", node="worker-10")
-    scheduler = ClusterAnsweringScheduler(service, a_status(placements=[moved], blocked=[blocked]))
+    scheduler = ClusterAnsweringScheduler(
+        service, a_status(placements=[moved], blocked=[blocked], stillPending=[WAITS])
+    )
     with scheduler.working():
         page = pages.open("view=node&name=worker-1")
         page.get_by_role("link", name="What if it is drained?").press("Enter")
@@ -204,6 +215,18 @@ def test_drain_says_what_blocks_it_and_where_pods_go(pages: Pages, service: Serv
     assert pages.answer().startswith("✗ ")
     assert [row[:2] for row in texts(page, "Blocks")] == [["shop/db-0", "worker-1"]]
     assert [row[:3] for row in texts(page, "Moves")] == [["shop/web-5d9f-a", "worker-1", "worker-10"]]
+    assert page.get_by_role("heading", name="Was pending").count() == 0
+
+
+def test_nodes_that_a_pod_excludes_come_last_in_its_reason(pages: Pages, service: Service) -> None:
+    store_web_and_db(service)
+    with ClusterAnsweringScheduler(service, a_status(stillPending=[WAITS])).working():
+        page = pages.open("view=clusterwhatif&ask=cordon")
+        page.get_by_label("Nodes").fill("worker-2")
+        page.get_by_label("Nodes").press("Enter")
+        page.get_by_role("heading", name="Answer").wait_for()
+    said = "2 Insufficient cpu, 1 were unschedulable, 9 didn't match Pod's node affinity/selector"
+    assert texts(page, "Was pending, stays so") == [["ml/big", said]]
 
 
 @pytest.mark.parametrize(
