@@ -25,24 +25,37 @@ from herodotus_cli.render.state import build_timeline
 from herodotus_record.units import format_number, format_percent, join_limited
 
 Json = dict[str, Any]
-_NODES = 6  # on a terminal, so that the screen fits 24 lines; every node when piped or with -o wide
+_NODES = 6  # at least, on a terminal that has not the lines for more; every node when piped or with -o wide
 _REASONS = 3  # in a cell
+_ROOMY = 120  # columns of a terminal that hold so many
 _NAMES = 3  # in a row
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen on a workload: its state, its pods per node with what decided, pending pods.
 
-    On a terminal without -o wide, recent placements are left out, as are the nodes if the workload has a problem.
+    On a terminal without -o wide, recent placements are left out. So are the nodes if the workload has a problem, and
+    those that do not fit the terminal.
     """
+    state = (answer.get("live") or {}).get("state")
+    if view.piped or view.wide:
+        return _build(answer, view, len(answer["nodes"]))
+    if state is not None and state["actor"] is not None:
+        return _build(answer, view, 0)
+    from herodotus_cli.render.terminal import fit_terminal  # here, because piped output needs no Rich
+
+    return fit_terminal(lambda most: _build(answer, view, most), len(answer["nodes"]), _NODES, view)
+
+
+def _build(answer: Json, view: ViewOptions, most: int) -> list[Block]:
+    """Return the blocks of the screen with at most `most` nodes."""
     meta, live = answer["metadata"], answer.get("live") or {}
     whole = view.piped or view.wide
     is_present = "source" in answer
     since = "" if is_present else f"placements of the last {format_age(answer['since'], view.now)}"
     title = f"{meta['name']} ({meta['namespace']})"
     state = live.get("state")
-    has_problem = state is not None and state["actor"] is not None
-    nodes = answer["nodes"] if whole else [] if has_problem else answer["nodes"][:_NODES]
+    nodes = answer["nodes"][:most]
     left_out = len(answer["nodes"]) - len(nodes)
     headline = TextLine(answer["headline"], "" if state else "strong")
     shows_placement = not (is_present and state and not answer["placed"])
@@ -124,7 +137,7 @@ def _nodes(nodes: list[Json], left_out: int, view: ViewOptions, *, is_present: b
 
 
 def _nodes_table(nodes: list[Json], view: ViewOptions, *, is_present: bool) -> Block:
-    reasons = _REASONS if view.piped or view.wide else 1
+    reasons = 1 if view.width is not None and view.width < _ROOMY and not view.wide else _REASONS
     if is_present:
         present = [
             (n["node"], str(n["pods"]), format_percent(n["share"]), format_age_or_time(n["lastAt"], view))
