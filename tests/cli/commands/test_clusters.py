@@ -124,7 +124,7 @@ def test_lists_clusters_within_80_columns(service: Service, url: str) -> None:
     assert [len(line) for line in listed.splitlines() if len(line) > 80] == []
     rows = [line.split() for line in listed.splitlines()]
     assert rows[0] == ["ID", "NAME", "AGE", "MISSING", "SCHEDULERS"]
-    assert [(row[0], row[1]) for row in rows[1:]] == [(CLUSTER, "-"), (OTHER, "sender-b")]
+    assert [(row[0], row[1]) for row in rows[1:]] == [(CLUSTER, "–"), (OTHER, "sender-b")]
     items = json.loads(command("clusters", "--endpoint", url, "-o", "json").out)["items"]
     assert [(c["incarnations"], c["missing"], c["explainedByGaps"]) for c in items] == [(1, 4, 3), (1, 0, 0)]
     (only,) = json.loads(command("clusters", "--endpoint", url, "--cluster", "sender-b", "-o", "json").out)["items"]
