@@ -27,7 +27,7 @@ class TaintKind(Enum):
     CLEARS = auto()  # the node is starting or in trouble; whoever set the taint removes it when that is over
     MAINTAINED = auto()  # an operator works on the node, and removes the taint afterwards, as one uncordons a node
     LEAVES = auto()  # the node is about to be removed or replaced
-    RESERVED = auto()  # the node is for other pods, such as those of the control plane
+    RESERVED = auto()  # the node is for other pods, such as those of the control plane, or of its architecture
     FOR_DEVICES = auto()  # the node is for pods that request its devices
 
 
@@ -51,6 +51,10 @@ _CLEARS, _LEAVES, _RESERVED = TaintKind.CLEARS, TaintKind.LEAVES, TaintKind.RESE
 _READY: Final = "wait until {agent} is ready on {{node}}, or repair it; if it is ready, restart its pod there"
 _AGENT: Final = _READY.format(agent="the agent that removes this taint")
 _REMOVED: Final = "wait for another node: {node} is being removed"
+# Managed clusters set these, so that no pod gets a node that its image is not built for.
+_BUILT_FOR: Final = "use {{node}} only with an image that is built for its {what}: select that, and tolerate the taint"
+_OTHER_SYSTEM: Final = _BUILT_FOR.format(what="operating system")
+_OTHER_ARCHITECTURE: Final = _BUILT_FOR.format(what="architecture")
 
 # The first declaration that matches a key counts.
 NODE_TAINTS: Final[tuple[NodeTaint, ...]] = (
@@ -87,6 +91,9 @@ NODE_TAINTS: Final[tuple[NodeTaint, ...]] = (
         _CLEARS,
         "uncordon {node}; if it is not cordoned, see why kube-controller-manager has not removed the taint",
     ),
+    NodeTaint("node.kubernetes.io/os", _RESERVED, _OTHER_SYSTEM),
+    NodeTaint("kubernetes.io/os", _RESERVED, _OTHER_SYSTEM),
+    NodeTaint("kubernetes.io/arch", _RESERVED, _OTHER_ARCHITECTURE),
     NodeTaint("node.kubernetes.io/*", _CLEARS, "repair {node}"),
     NodeTaint("node.cilium.io/*", _CLEARS, _READY.format(agent="Cilium's agent")),
     NodeTaint("cni.istio.io/not-ready", _CLEARS, _READY.format(agent="Istio's CNI agent")),

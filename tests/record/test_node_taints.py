@@ -11,6 +11,8 @@ from herodotus_record.node_taints import TaintKind, find_taint_against
     ("taint", "offered", "requested", "kind"),
     [
         (("node.kubernetes.io/unreachable", ""), (), (), TaintKind.CLEARS),
+        (("kubernetes.io/arch", "arm64"), (), (), TaintKind.RESERVED),
+        (("node.kubernetes.io/os", "windows"), (), (), TaintKind.RESERVED),
         (("node-role.kubernetes.io/control-plane", ""), (), (), TaintKind.RESERVED),
         (("maintenance", "firmware"), (), (), TaintKind.MAINTAINED),
         (("ops.example.com/state", "quarantined"), (), (), TaintKind.MAINTAINED),
