@@ -1,6 +1,8 @@
-"""Find why no pod satisfies a required pod affinity: the pods that match it have no node themselves.
+"""Find why no node can satisfy a required pod affinity or a spread constraint of a pod.
 
-Owns: this cause and its remedies. Does not own: affinity to pods on other nodes (kube-scheduler's reasons), reading
+The pods that an affinity selects have no node themselves, or no node has the topology key.
+
+Owns: these causes and their remedies. Does not own: affinity to pods on other nodes (kube-scheduler's reasons), reading
 (`cluster_objects`). Pure.
 
 Invariant: a cause is stated only of a term whose namespaces are known and whose pods could all be read.
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live_objects import is_active
 from herodotus_answers.node_rules import matches_selector
-from herodotus_answers.pod_facts import make_cause, make_remedy
+from herodotus_answers.pod_facts import find_near_key, make_cause, make_remedy, name_source
 from herodotus_answers.workload_objects import format_selector
 from herodotus_record.units import join_limited
 
@@ -52,6 +54,31 @@ def find_affinity_causes(pod: Json, objects: ClusterObjects) -> Iterator[LiveCau
             remedies=[remedy],
             inspect=f"kubectl herodotus pod {names[0]} -n {namespace}",
         )
+
+
+def find_unknown_keys(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause]:
+    """Yield a cause for each topology key that a pod needs and no node has, if nodes have one that is much like it.
+
+    Another key may be of nodes that do not exist yet.
+    """
+    constraints = pod["spec"].get("topologySpreadConstraints") or ()
+    needed = [(each["topologyKey"], "spec.affinity.podAffinity") for each in _list_terms(pod)]
+    needed += [
+        (each["topologyKey"], "spec.topologySpreadConstraints")
+        for each in constraints
+        if each.get("whenUnsatisfiable") != "ScheduleAnyway"
+    ]
+    nodes = objects.list_objects("Node") if needed else None
+    if nodes is None or nodes.missing or not nodes.is_complete:
+        return
+    known = sorted({key for node in nodes.items for key in node["metadata"].get("labels") or {}})
+    for key, field in dict.fromkeys(needed):
+        near = "" if key in known else find_near_key(key, known)
+        if not near:
+            continue
+        text = f"no node has the label {key}, which is the topologyKey of {field.removeprefix('spec.')}; nodes have"
+        remedy = make_remedy(f"correct the topologyKey {key} to {near}, in {name_source(pod, objects)}")
+        yield make_cause("topology-key-unknown", f"{text} {near}", field, remedies=[remedy])
 
 
 def _list_terms(pod: Json) -> list[Json]:

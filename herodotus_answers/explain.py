@@ -340,7 +340,7 @@ def is_left_out(decision: Decision, rejection: FirstRejection) -> bool:
 def _find_kind(reason: Reason) -> tuple[str, ...]:
     """Return what two reasons must have in common to be told in one sentence: the code and some parameters."""
     if reason.code == "insufficient":  # devices that a node has and does not offer are another matter than none
-        return (reason.code, "capacity") if reason.params.get("capacity") else (reason.code,)
+        return reason.code, reason.params.get("resource", ""), "capacity" if reason.params.get("capacity") else ""
     names = _KIND_PARAMETERS.get(reason.code)
     return (reason.code, *(reason.params.get(name, "") for name in (sorted(reason.params) if names is None else names)))
 

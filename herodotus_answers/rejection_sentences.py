@@ -28,6 +28,7 @@ from herodotus_answers.node_results import (
 from herodotus_answers.wording import ShortReason
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Decision, NodeTable, Reason, Source
+from herodotus_record.node_taints import TaintKind, find_node_taint
 from herodotus_record.units import natural_sort_key
 
 _NUMERIC: Final = ("spread", "cannot-allocate", "volume-limit")  # besides resources: amounts differ by node
@@ -220,7 +221,7 @@ def describe_rejection(decision: Decision, plugin: str, given: Sequence[Reason],
     one, rest = nodes == 1, [reason for reason in given if reason.code != "insufficient"]
     has, is_ = ("has", "is") if one else ("have", "are")
     is_unoffered = any(reason.params.get("capacity") for reason in given)
-    parts = [f"{has} too little {'allocatable ' if is_unoffered else ''}{' or '.join(scarce)}"] if scarce else []
+    parts = [f"{has} too little {'allocatable ' if is_unoffered else ''}{' and '.join(scarce)}"] if scarce else []
     parts += dict.fromkeys(_describe_predicate(reason, has, is_) for reason in rest)
     if not all(parts) or not parts:
         version = find_wording_version(decision.scheduler.rules)
@@ -238,11 +239,11 @@ def _describe_predicate(reason: Reason, has: str, is_: str) -> str:
         case "unschedulable":
             return f"{is_} cordoned"
         case "untolerated-taint":
-            return f"{has} the untolerated {describe_taints(p)}"
+            declared = find_node_taint(p.get("key", ""), p.get("value", ""))
+            leaves = declared is not None and declared.kind is TaintKind.LEAVES
+            return f"{f'{is_} being removed, by' if leaves else f'{has} the untolerated'} {describe_taints(p)}"
         case "node-affinity" | "enforced-node-affinity":
-            wants = p.get("wants", "")
-            short = wants if 0 < len(wants) <= _MAX_WANTS else "the pod's node selector or affinity"
-            return f"{'does' if one else 'do'} not match {short}"
+            return _describe_selection(p.get("wants", ""), has, "does" if one else "do")
         case "volume-limit" if p.get("driver"):
             return f"{has} as many volumes of {p['driver']} attached as the limit allows"
         case "volume-affinity" if p.get("volume") and p.get("wants"):
@@ -271,6 +272,14 @@ def _describe_predicate(reason: Reason, has: str, is_: str) -> str:
             return f"{has} a pod{_name_domain(p)} whose anti-affinity keeps this pod away{describe_selected_labels(p)}"
         case _:
             return ""
+
+
+def _describe_selection(wants: str, has: str, does: str) -> str:
+    """Return that a node is not selected, from what the pod wants of its labels."""
+    if wants.startswith("!") and not set(wants) & set(" ,"):
+        return f"{has} the label {wants[1:]}, which the pod excludes"
+    short = wants if 0 < len(wants) <= _MAX_WANTS else "the pod's node selector or affinity"
+    return f"{does} not match {short}"
 
 
 def _name_domain(p: Mapping[str, str], where: str = "in the same") -> str:

@@ -13,12 +13,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.affinity_causes import find_affinity_causes
+from herodotus_answers.affinity_causes import find_affinity_causes, find_unknown_keys
 from herodotus_answers.claim_causes import find_claim_causes
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.device_plugins import find_missing_plugin
 from herodotus_answers.live_objects import HOSTNAME, is_active, list_pinned
-from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy, name_source, read_conditions
+from herodotus_answers.pod_facts import (
+    describe_similar,
+    find_near_key,
+    make_cause,
+    make_remedy,
+    name_source,
+    read_conditions,
+)
 from herodotus_answers.quantities import read_quantity
 from herodotus_answers.template_overrides import describe_added_request
 from herodotus_answers.unit_slips import find_unit_slip
@@ -43,10 +50,12 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
         *finder.find_group(),
         *find_claim_causes(pod, objects),
         *find_affinity_causes(pod, objects),
+        *find_unknown_keys(pod, objects),
         *finder.find_devices(),
         *finder.find_resources(),
         *finder.find_unit_slips(),
         *finder.find_nodes(),
+        *finder.find_labels(),
     ]
 
 
@@ -274,6 +283,25 @@ class _Finder:
                 of=f"Node/{absent[0]}",
                 remedies=[make_remedy(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists")],
             )
+
+    def find_labels(self) -> Iterator[LiveCause]:
+        """Yield a cause for each label of the node selector that operators set by hand and no node has.
+
+        Labels of a domain come from clouds and agents, so that a node of another kind would have them.
+        """
+        selector = self._spec.get("nodeSelector") or {}
+        keys = sorted(key for key in selector if "/" not in key)
+        nodes = self._objects.list_objects("Node") if keys else None
+        if nodes is None or nodes.missing or not nodes.is_complete or not nodes.items:
+            return
+        known = sorted({key for node in nodes.items for key in node["metadata"].get("labels") or {}})
+        for key in keys:
+            wanted = f"{key}={selector[key]}"
+            if key in known or find_near_key(key, known):
+                continue
+            text = f"no node has the label {key}, and the pod's node selector wants {wanted}"
+            what = f"give the label {wanted} to the nodes that are meant for such pods, or add nodes that have it"
+            yield make_cause("node-label-unknown", text, "spec.nodeSelector", remedies=[make_remedy(what)])
 
 
 def _is_untried(pod: Json) -> bool:

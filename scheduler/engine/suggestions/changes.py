@@ -52,6 +52,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 BUILT_FOR: Final = tuple(f"{domain}kubernetes.io/{what}" for what in ("os", "arch") for domain in ("", "beta."))
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _RESERVED: Final = (TaintKind.RESERVED, TaintKind.FOR_DEVICES)
+_FALSE: Final = ("false", "False", "no", "0", "")  # values of labels that say what a node is not
 _CONTROLLER_ADDS: Final = "node.kubernetes.io/"  # tolerations of admission and of the DaemonSet controller
 
 
@@ -559,7 +560,9 @@ def _describe_difference(old: NodeSelectorTerm, new: NodeSelectorTerm) -> str:
     by_key = {(r.key, r.operator): r for r in new.match_expressions or ()}
     for r in old.match_expressions or ():
         after = by_key.get((r.key, r.operator))
-        if after is None:
+        if after is None and (r.key, "NotIn") in by_key:
+            parts.append(f"exclude only {r.key}=true, in place of every node with that label")
+        elif after is None:
             parts.append(f"drop {format_requirement(r)}")
         elif after != r and r.operator == "In":
             parts += [f"allow {r.key}={v}" for v in after.values or () if v not in (r.values or ())]
@@ -597,10 +600,17 @@ def _term_matches(term: NodeSelectorTerm, place: Place) -> bool:
 
 
 def count_unmet_requirements(place: Place) -> int:
-    """Return how many entries of the pod's node selector, and of its nearest required term, the node does not meet."""
+    """Return how many entries of the pod's node selector, and of its nearest required term, the node does not meet.
+
+    A label that the pod excludes counts twice if its value says that the node has what the label stands for.
+    """
     spec = place.pod.pod.spec
     unmet = sum(place.labels.get(key) != value for key, value in (spec.node_selector or {}).items())
-    return unmet + min((len(_failing(term, place)) for term in list_required_terms(spec)), default=0)
+    return unmet + min((_weigh(_failing(term, place), place) for term in list_required_terms(spec)), default=0)
+
+
+def _weigh(failing: Sequence[Requirement], place: Place) -> int:
+    return len(failing) + sum(r.operator == "DoesNotExist" and place.labels.get(r.key) not in _FALSE for r in failing)
 
 
 def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
@@ -613,6 +623,8 @@ def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
             requirements.append(r)
         elif r.operator == "In" and there is not None and not _names_no_node(r, place):
             requirements.append(msgspec.structs.replace(r, values=[*(r.values or ()), there]))
+        elif r.operator == "DoesNotExist" and there in _FALSE:
+            requirements.append(msgspec.structs.replace(r, operator="NotIn", values=["true"]))
         elif r.operator == "NotIn" and len(r.values or ()) > 1:
             requirements.append(msgspec.structs.replace(r, values=[v for v in r.values or () if v != there]))
     fields = [r for r in term.match_fields or () if r not in failing]

@@ -235,6 +235,24 @@ CASES: dict[str, tuple[PodBuilder, list[NodeBuilder], list[PodBuilder], str, lis
         '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{'
         '"matchExpressions":[{"key":"disk","operator":"Exists"}]}]}}}}',
     ),
+    "a label that is to be absent, and says no": (
+        make_pod().required_terms(term(expression("gpu", "DoesNotExist"))),
+        [host("a").label("gpu", "true"), host("b").label("gpu", "false")],
+        [],
+        "b",
+        [
+            (
+                "set-node-affinity",
+                {
+                    "from": "!gpu",
+                    "to": "gpu!=true",
+                    "difference": "exclude only gpu=true, in place of every node with that label",
+                },
+            )
+        ],
+        '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{'
+        '"matchExpressions":[{"key":"gpu","operator":"NotIn","values":["true"]}]}]}}}}',
+    ),
     "the nearer of two terms": (
         make_pod().required_terms(
             term(expression("pool", "In", "batch")), term(expression("disk", "In", "ssd"), expression(ZONE, "Exists"))
