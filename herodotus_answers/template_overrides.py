@@ -191,6 +191,9 @@ def _find_difference(field: str, pod: Json, maker: Json) -> Iterator[tuple[str, 
     spec: Json = pod["spec"]
     if match := _REQUEST.search(field):
         resource = match[3]
+        if not any(each["name"] == match[2] for each in template.get(match[1]) or ()):
+            yield "it", f"has no container {match[2]}"
+            return
         has, was = (_read_request(each, match[1], match[2], resource) for each in (spec, template))
         if has is not None and parse_quantity(has) != parse_quantity(was or "0"):
             yield f"{has} {resource}", f"requests {was} {resource}" if was else f"requests no {resource}"
