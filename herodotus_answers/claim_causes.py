@@ -18,7 +18,14 @@ from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.kubelet_messages import LACKS_SPACE, find_remedy
 from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term, read_labels
-from herodotus_answers.pod_facts import describe_similar, kubectl, list_claims, make_cause, make_remedy
+from herodotus_answers.pod_facts import (
+    describe_elsewhere,
+    describe_similar,
+    kubectl,
+    list_claims,
+    make_cause,
+    make_remedy,
+)
 from herodotus_answers.quantities import format_available_amount, read_quantity
 from herodotus_answers.unit_slips import describe_slip
 
@@ -144,7 +151,8 @@ class _ClaimFinder:
         lookup = self._objects.get("PersistentVolume", volume_name)
         about = f"PersistentVolumeClaim/{name}"
         if lookup.is_absent:
-            text = f"claim {name} asks for volume {volume_name}, which does not exist"
+            similar = describe_similar(volume_name, self._objects.list_names("PersistentVolume"))
+            text = f"claim {name} asks for volume {volume_name}, which does not exist{similar}"
             remedies = [make_remedy(f"create volume {volume_name}, or make claim {name} anew without volumeName")]
             yield make_cause(
                 "volume-missing", text, "spec.volumeName", of=f"PersistentVolume/{volume_name}", remedies=remedies
@@ -165,8 +173,9 @@ class _ClaimFinder:
             yield from self._find_unmade(name, about)
         if lookup.is_absent and not is_made:
             existing = self._objects.list_names("PersistentVolumeClaim", self._namespace)
-            text = f"claim {name} does not exist in namespace {self._namespace}{describe_similar(name, existing)}"
-            remedies = [make_remedy(f"create the claim {name}, or correct claimName")]
+            other = describe_elsewhere("PersistentVolumeClaim", name, self._objects) or describe_similar(name, existing)
+            text = f"claim {name} does not exist in namespace {self._namespace}{other}"
+            remedies = [make_remedy(f"create the claim {name} in namespace {self._namespace}, or correct claimName")]
             yield make_cause("claim-missing", text, "spec.volumes", of=about, remedies=remedies)
         claim = lookup.object
         if claim is None:

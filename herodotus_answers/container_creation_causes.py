@@ -10,7 +10,7 @@ Invariant: no absence of errors is concluded from events that cannot be read.
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.attachment_causes import explain_attachment, find_claim
@@ -22,6 +22,7 @@ from herodotus_answers.pod_facts import (
     ask_for_events,
     clean,
     find_claim_of_volume,
+    format_ago,
     format_since,
     list_claims,
     make_cause,
@@ -29,6 +30,7 @@ from herodotus_answers.pod_facts import (
     make_remedy,
     name_event,
     name_source,
+    parse_time,
     read_conditions,
 )
 
@@ -94,6 +96,7 @@ _NOT_PROBLEMS: Final = (
 _ONE_POD: Final = "ReadWriteOncePod access mode"
 _STARTED_SANDBOX: Final = "PodReadyToStartContainers"
 _MAX_NAMES: Final = 4  # volumes in a sentence
+_LATE: Final = timedelta(minutes=2)  # a kubelet reports on a new pod within seconds
 
 
 def explain_creation(
@@ -126,6 +129,9 @@ def explain_creation(
             words = f"{what} cannot be attached or mounted: "
             given_up = _GAVE_UP.match(message)
             event = {**event, "message": given_up[2]} if given_up and given_up[2] else event
+            if _has_only_given_up(message) and (failed := _find_attachment_error(pod, of, objects)) and not users:
+                causes.append(_explain_attachment_error(pod, what, of, failed, objects, now))
+                continue
         causes.append(make_event_cause(code, words, event, now, remedies=remedies, of=of))
     return causes
 
@@ -185,6 +191,36 @@ def _identify_volume(pod: Json, message: str, objects: ClusterObjects) -> str:
     """Return what the messages about one volume have in common: its claim, or its name."""
     what, claim = _name_volume(pod, message, objects)
     return claim or what
+
+
+def _find_attachment_error(pod: Json, of: str | None, objects: ClusterObjects) -> Json | None:
+    """Return the VolumeAttachment that reports why the volume of a claim cannot be attached to the node, or None."""
+    claim = of.partition("/")[2] if of else ""
+    found = objects.get("PersistentVolumeClaim", claim, pod["metadata"]["namespace"]).object if claim else None
+    volume = (found or {"spec": {}})["spec"].get("volumeName")
+    for attachment in objects.list_objects("VolumeAttachment").items if volume else ():
+        spec, status = attachment["spec"], attachment.get("status") or {}
+        is_of_volume = (spec.get("source") or {}).get("persistentVolumeName") == volume
+        is_here = is_of_volume and spec.get("nodeName") == pod["spec"].get("nodeName")
+        if is_here and not status.get("attached") and (status.get("attachError") or {}).get("message"):
+            return attachment
+    return None
+
+
+def _explain_attachment_error(
+    pod: Json, what: str, of: str | None, attachment: Json, objects: ClusterObjects, now: datetime
+) -> LiveCause:
+    """Return the cause that a driver does not attach a volume, in the words of its VolumeAttachment."""
+    name, driver = attachment["metadata"]["name"], attachment["spec"].get("attacher")
+    error = attachment["status"]["attachError"]
+    message, at = clean(error["message"]), error.get("time")
+    text = f"{what} cannot be attached: {driver} reports{format_ago(at, now)}: {message}"
+    remedies = advise("volume", f"AttachVolume.Attach failed: {message}", pod, objects)
+    advice = f"see the log of the controller of {driver}, which attaches its volumes"
+    source, look = "VolumeAttachment status.attachError", f"kubectl describe volumeattachment {name}"
+    return make_cause(
+        "volume-failed", text, source, of=of, at=at, remedies=remedies or [make_remedy(advice)], inspect=look
+    )
 
 
 def _ask_driver(pod: Json, event: Json, of: str | None, objects: ClusterObjects) -> Remedy:
@@ -248,7 +284,11 @@ def _explain_silence(
     text = f"the kubelet of {node} {what}{format_since(since, now)}"
     source = "status.containerStatuses, events"
     if "Event" not in objects.unread:
-        return make_cause("kubelet-waits", f"{text}; no event reports an error", source, at=since)
+        then = parse_time(since)
+        advice = f"see in the log of the kubelet of {node} what it does with the pod, and start the kubelet again"
+        is_late = not is_reported and then is not None and now - then > _LATE
+        remedies = [make_remedy(advice)] if is_late else []
+        return make_cause("kubelet-waits", f"{text}; no event reports an error", source, at=since, remedies=remedies)
     text += "; the events that would say why cannot be read"
     sandbox = (conditions.get(_STARTED_SANDBOX) or {}).get("status")
     if sandbox == "False":

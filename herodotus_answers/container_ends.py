@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.cluster_objects import read_event_time
+from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.live_objects import list_restarting_resizes
 from herodotus_answers.pod_facts import (
@@ -22,6 +22,7 @@ from herodotus_answers.pod_facts import (
     list_claims,
     list_containers,
     make_cause,
+    make_event_cause,
     make_remedy,
     name_event,
     name_source,
@@ -54,6 +55,7 @@ _KILLED: Final = (137, 143)  # exit codes after SIGKILL and SIGTERM, as after a 
 _NEAR_EVENT: Final = timedelta(minutes=10)  # an event that ends a container precedes the end by its grace period
 _NEAR_OOM: Final = timedelta(minutes=2)
 _RECENT: Final = timedelta(hours=1)
+_MANY_SANDBOXES: Final = 3  # a restart of the node or of the runtime makes a sandbox anew once
 _FULL: Final = "no space left on device"
 _MAX_WORDS: Final = 120  # characters of a container's own last words in a remedy
 
@@ -69,9 +71,28 @@ def explain_crash_loop(
     liveness = [c for c in explain_probes(pod, container, events, objects, now) if c["code"] != "probe-readiness"]
     is_probed = end.get("reason") != _OUT_OF_MEMORY and end.get("exitCode") in _KILLED
     cause["code"] = "container-crash-loop" if cause["code"] == "container-exit" else cause["code"]
-    if is_probed and liveness:
-        cause["remedies"] = []  # the kubelet ended it because of the probe
-    return [*liveness, cause] if is_probed else [cause, *liveness]
+    remade = [] if end.get("reason") == _OUT_OF_MEMORY else _explain_remade_sandbox(pod, events, now)
+    if remade or (is_probed and liveness):
+        cause["remedies"] = []  # the kubelet ended it
+    return [*remade, *liveness, cause] if is_probed else [*remade, cause, *liveness]
+
+
+def _explain_remade_sandbox(pod: Json, events: list[Json], now: datetime) -> list[LiveCause]:
+    """Return the cause that the kubelet makes the sandbox of a pod anew again and again, or [].
+
+    It does so when the container runtime no longer has the sandbox, and ends the pod's containers with it.
+    """
+    changed = [event for event in events if event.get("reason") == "SandboxChanged"]
+    at = parse_time(read_event_time(changed[-1])) if changed else None
+    if at is None or now - at > _RECENT or sum(map(count_event, changed)) < _MANY_SANDBOXES:
+        return []
+    node = pod["spec"].get("nodeName")
+    text = f"the kubelet of {node} makes the pod's sandbox anew again and again, which ends its containers: "
+    advice = (
+        f"see in the logs of the kubelet and of the container runtime of {node} why the runtime loses the sandbox;"
+        " often the two use different cgroup drivers (SystemdCgroup of containerd, cgroupDriver of the kubelet)"
+    )
+    return [make_event_cause("sandbox-remade", text, changed[-1], now, remedies=[make_remedy(advice)])]
 
 
 def explain_end(pod: Json, container: Container, objects: ClusterObjects, source: str, now: datetime) -> LiveCause:

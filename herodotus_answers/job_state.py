@@ -14,6 +14,7 @@ from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.cron_schedule import parse_schedule
 from herodotus_answers.pod_facts import (
     ask_for_events,
+    begin_sentence,
     clean,
     format_ago,
     format_seconds,
@@ -108,7 +109,7 @@ def _describe_no_parallelism(workload: Workload) -> Parts:
 
 
 def _tell(words: str, causes: list[LiveCause]) -> str:
-    return f"{words}. {causes[0]['text']}" if causes else words
+    return f"{words}. {begin_sentence(causes[0]['text'])}" if causes else words
 
 
 def _find_end(workload: Workload) -> str:
@@ -420,8 +421,11 @@ def _find_scheduled(workload: Workload, last: str) -> Parts:
     else:
         what = f"correct the day and the month, the third and the fourth field of spec.schedule, in {workload.label}"
         causes = [make_cause("schedule-invalid", when, "spec.schedule", remedies=[make_remedy(what)])]
-    missed = _explain_missed(workload, schedule.find_last(now))
-    causes = [*missed, *causes]
+    codes = {cause["code"] for cause in causes}
+    if "schedule-stopped" in codes:
+        when = "its controller starts no more Jobs"
+    elif "schedule-missed" not in codes:
+        causes = [*_explain_missed(workload, schedule.find_last(now)), *causes]
     words = f"No Job is active; {last}; {when} (schedule {text})"
     headline = _tell(words, causes if following else [])
     return "workload-waits-for-schedule", headline, causes, "user" if causes else None
@@ -446,6 +450,7 @@ def _explain_missed(workload: Workload, expected: datetime | None) -> list[LiveC
 
 
 _CORRECT_SCHEDULE: Final = "correct spec.schedule of {0}: five fields, minute to day of the week"
+_SET_DEADLINE: Final = '\'{"spec":{"startingDeadlineSeconds":200}}\''
 _LIFT_DEADLINE: Final = "raise startingDeadlineSeconds of {0}, or see why kube-controller-manager did not run"
 # By the reason of a CronJob's event: the code of the cause, and what to do about it.
 _EVENTS: Final = {
@@ -455,7 +460,7 @@ _EVENTS: Final = {
     ),
     "MissSchedule": ("schedule-missed", _LIFT_DEADLINE),
     "TooManyMissedTimes": ("schedule-missed", "set or lower startingDeadlineSeconds of {0}, so that fewer times count"),
-    "FailedNeedsStart": ("schedule-missed", "set or lower startingDeadlineSeconds of {0}, so that fewer times count"),
+    "FailedNeedsStart": ("schedule-stopped", "set startingDeadlineSeconds of {0}, so that no earlier times count"),
     "InvalidSchedule": ("schedule-invalid", _CORRECT_SCHEDULE),
     "UnparseableSchedule": ("schedule-invalid", _CORRECT_SCHEDULE),
     "UnknownTimeZone": (
@@ -472,9 +477,10 @@ def explain_skipped(workload: Workload) -> list[LiveCause]:
     for event, about in list_events(workload):
         code, advice = _EVENTS.get(str(event.get("reason")), ("", ""))
         time = read_event_time(event)
-        if not code or about["kind"] != "CronJob" or (code == "schedule-missed" and time < last):
+        if not code or about["kind"] != "CronJob" or (code.startswith("schedule-") and time < last):
             continue
         text = f"{clean(event.get('message'))}{format_ago(time, workload.now)}"
-        remedies = [make_remedy(advice.format(workload.label))]
+        command = workload.kubectl(f"patch cronjob {workload.name}", "-p", _SET_DEADLINE)
+        remedies = [make_remedy(advice.format(workload.label), command if code == "schedule-stopped" else None)]
         causes[code] = make_cause(code, text, f"Event {event['reason']}", at=time, remedies=remedies)
     return list(causes.values())

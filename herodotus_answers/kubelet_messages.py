@@ -267,7 +267,12 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " refuses it",
         ),
         (
-            r"operation with the given [Vv]olume\S*.* already exists|code = Aborted",
+            r"volume (\S+) is not ready for workloads",
+            "see volume {0} in Longhorn, which does not attach it: its state and its replicas (kubectl describe"
+            " volumes.longhorn.io {0} -n longhorn-system)",
+        ),
+        (
+            r"operation with the given [Vv]olume\S*.* already exists",
             "see why the driver's earlier attempt at the volume has not ended: the log of its pod on {node}",
         ),
         (
@@ -313,6 +318,12 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"chdir to cwd \(\"([^\"]+)\"\)",
             "correct workingDir of {container} in {owner}, or let its user enter {0} in the image",
+        ),
+        (
+            r"error unpacking image|failed to (?:get reader from content store|extract layer)"
+            r"|snapshot \S+ does not exist",
+            "remove {image} from {node} (crictl rmi), so that the kubelet pulls it again: what {node} has of it is"
+            " incomplete",
         ),
         (
             r"unsatisfied condition: ([\w.]+ ?[<>=]+ ?[\w.]+)",

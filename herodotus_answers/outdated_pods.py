@@ -47,7 +47,7 @@ def explain_outdated(pod: Json, owner: Json) -> LiveCause | None:
     if not why:
         return None
     name, label = pod["metadata"]["name"], f"{owner['kind']}/{owner['metadata']['name']}"
-    text = f"{name} has an earlier template of {label}, which replaces it only {why}"
+    text = f"pod {name} has an earlier template of {label}, which replaces it only {why}"
     remedy = make_remedy(
         f"delete {name}: it is made again with the newest template", kubectl(pod, f"delete pod {name}")
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.live_objects import find_controller, is_static
+from herodotus_record.units import join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -22,6 +23,7 @@ Json = dict[str, Any]
 FOREGROUND: Final = "foregroundDeletion"  # the finalizer of an object whose dependents are deleted first
 WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 _MAX_NAMES: Final = 4  # in a sentence
+_NEAR_KEY: Final = 0.85  # similarity of two label keys
 _SPANS: Final = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "m"), (0, 1, "s"))
 
 
@@ -171,6 +173,12 @@ def clean(message: object) -> str:
     return " ".join(str(message or "").split()).rstrip(".")
 
 
+def begin_sentence(text: str) -> str:
+    """Return a text with a capital letter at its beginning, unless it begins with the name of an object or program."""
+    word = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if word.rstrip(",;:").isalpha() else text
+
+
 def make_cause(
     code: str,
     text: str,
@@ -294,6 +302,22 @@ def describe_similar(name: str, existing: list[str]) -> str:
         existing if len(existing) <= _MAX_NAMES else []
     )
     return f" (there is {', '.join(names)})" if names else ""
+
+
+def find_near_key(key: str, known: Sequence[str]) -> str:
+    """Return the label key that is most like one that no node has, which may be misspelled; "" if none is."""
+    from difflib import get_close_matches  # here, because few pods name a label that no node has
+
+    return next(iter(get_close_matches(key, known, 1, _NEAR_KEY)), "")
+
+
+def describe_elsewhere(kind: str, name: str, objects: ClusterObjects) -> str:
+    """Return a clause on the namespaces that have an object which a pod's own lacks; "" if none is known."""
+    namespaces = objects.list_namespaces_of(kind, name)
+    if not namespaces:
+        return ""
+    where = "namespace" if len(namespaces) == 1 else "namespaces"
+    return f" (one of that name is in {where} {join_limited(namespaces, _MAX_NAMES)}, where no other can use it)"
 
 
 def find_missing_objects(kind: str, names: Iterable[str], namespace: str, objects: ClusterObjects) -> Iterator[str]:

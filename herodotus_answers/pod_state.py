@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.live_objects import has_ended, is_static, read_scheduler, was_created_with_node
 from herodotus_answers.pod_facts import (
+    begin_sentence,
     clean,
     find_owner,
     format_ago,
@@ -96,7 +97,7 @@ def add_resizes(state: LiveState, answer: Json, objects: ClusterObjects, now: da
     if state["code"] != "pod-waits-for-node" or {cause["code"] for cause in state["causes"]} - {"no-node-found"}:
         return
     if causes := list(find_resizes_against(answer, objects, now)):
-        state["headline"] = f"Pending: waits for a node. {_capitalize(causes[0]['text'])}."
+        state["headline"] = f"Pending: waits for a node. {begin_sentence(causes[0]['text'])}."
         state["causes"] = [*causes, *state["causes"]]
 
 
@@ -180,6 +181,7 @@ def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) 
 
 def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     from herodotus_answers.claim_causes import find_unread_claims
+    from herodotus_answers.outdated_pods import find_outdated
     from herodotus_answers.pod_ending import explain_closed_node
     from herodotus_answers.waiting_causes import find_waiting_causes
 
@@ -187,7 +189,7 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         victims = _find_victims(pod, nominated, objects, now)
         closed = explain_closed_node(pod, nominated, objects, now)
         if closed is not None:
-            headline = f"Pending: waits for a node. {_capitalize(closed['text'])}"
+            headline = f"Pending: waits for a node. {begin_sentence(closed['text'])}"
             for victim in victims:
                 victim["remedies"] = []  # its end would not help
             return make_state("pod-waits-for-node", headline, "user", [closed, *victims], objects.unread)
@@ -198,7 +200,8 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
     condition = read_conditions(pod).get("PodScheduled") or {}
     if condition.get("reason") == "SchedulingGated":  # its gates are gone, and no scheduler has tried it since
         condition = {}
-    causes = find_waiting_causes(pod, objects)
+    outdated = find_outdated(pod, objects)
+    causes = [*([outdated] if outdated else []), *find_waiting_causes(pod, objects)]
     if not condition and not (tried := _find_attempt_event(pod, objects)):
         return _find_not_tried(pod, causes, objects, now)
     if condition:  # it changes its message with an attempt, but its time only with its status
@@ -218,7 +221,7 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         causes.append(make_cause("nominated-node-missing", text, "status.nominatedNodeName", of=f"Node/{nominated}"))
     why = causes[0]["text"] if causes else "its PodScheduled condition has no message"
     is_of_attempt = bool(causes) and causes[0]["code"] == "no-node-found"  # what was true then may not be so now
-    why = f"Last attempt: {why}" if is_of_attempt else _capitalize(why)
+    why = f"Last attempt: {why}" if is_of_attempt else begin_sentence(why)
     return make_state("pod-waits-for-node", f"Pending: waits for a node. {why}", "user", causes, objects.unread)
 
 
@@ -272,10 +275,6 @@ def _find_victims(pod: Json, node: str, objects: ClusterObjects, now: datetime) 
     return causes
 
 
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 # --- pods that no scheduler has tried -------------------------------------------------------------------------------
 
 
@@ -293,7 +292,7 @@ def _find_not_tried(pod: Json, causes: list[LiveCause], objects: ClusterObjects,
     if found["code"] == "scheduler-unknown":
         headline = f"Pending: never tried. Nothing in the cluster shows a scheduler named {scheduler}"
     elif holder:  # which is why the scheduler has not tried it, unless its Lease says that it does not run
-        headline = f"Pending: waits for its {holder}. {_capitalize(causes[0]['text'])}"
+        headline = f"Pending: waits for its {holder}. {begin_sentence(causes[0]['text'])}"
         causes += [found] if is_silent and found["object"] else []
         return make_state("pod-not-tried", headline, "user", causes, objects.unread)
     elif is_silent:
@@ -511,7 +510,7 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         causes[0]["remedies"] = []
         causes.insert(1, outdated)
     why = f": {causes[0]['text']}" if causes else ""
-    failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness")
+    failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness", "sandbox-remade")
     if causes and causes[0]["code"] in failing:
         return make_state("pod-failing", f"On {node}, failing{why}", "user", causes, objects.unread)
     if resize and causes[0] is resize[0]:

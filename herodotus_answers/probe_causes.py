@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.pod_facts import (
     Container,
     kubectl,
@@ -39,6 +40,7 @@ def explain_probes(
 ) -> list[LiveCause]:
     """Return what the kubelet's events say of a container's probes, of each kind the last failure."""
     latest: dict[str, Json] = {}
+    started = str(container.read_state("running").get("startedAt") or "")
     for event in events:
         path = str((event.get("involvedObject") or {}).get("fieldPath") or "")
         if event.get("reason") != "Unhealthy" or (path and f"{{{container.name}}}" not in path):
@@ -47,6 +49,8 @@ def explain_probes(
             continue
         message = str(event.get("message") or "")
         code = next((code for kind, code in _PROBES.items() if message.startswith(kind)), None)
+        if code == "probe-readiness" and read_event_time(event) < started:
+            continue  # of an earlier run; the other probes ended that, which says why there is a new one
         if code:
             latest[code] = event
     causes = []

@@ -14,6 +14,7 @@ from herodotus_answers.claim_causes import find_claim_causes
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.pod_facts import (
     clean,
+    describe_elsewhere,
     find_missing_objects,
     find_owner,
     format_ago,
@@ -72,6 +73,8 @@ def find_missing_references(
                 f" {name_source(pod, objects)}; the kubelet tries again by itself"
             )
             field, text = names[name][0][0], f"{kind} {name} does not exist"
+            if kind != "Secret":  # a list of Secrets would have what they hold
+                text += describe_elsewhere(kind, name, objects)
             if said := _find_maker_warning(name, namespace, objects):
                 maker = f"{said['involvedObject']['kind']}/{name}"
                 text += f"; {maker}, which may be what makes it, reports {said.get('reason')}"

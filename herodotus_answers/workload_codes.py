@@ -75,6 +75,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "other-controller": "Another controller manages the object (spec.managedBy).",
     "schedule-invalid": "The CronJob's schedule or time zone is invalid, or no time ever fits it.",
     "schedule-missed": "The CronJob missed times of its schedule.",
+    "schedule-stopped": "The CronJob starts no more Jobs, because it missed too many times of its schedule.",
     "job-still-active": "concurrencyPolicy Forbid makes no Job while another one is active.",
     "job-replaced": "concurrencyPolicy Replace deletes a Job that still runs when the next one is due.",
     "pods-waiting": "Pods of the workload wait for a node; the text says why the first of them does.",

@@ -20,6 +20,7 @@ from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated, ex
 from herodotus_answers.pod_facts import (
     FOREGROUND,
     ask_for_events,
+    begin_sentence,
     clean,
     format_ago,
     format_seconds,
@@ -227,12 +228,12 @@ def _find_replicated(situation: Situation) -> Parts:
             waits = _explain_min_ready(workload)
             if waits is None:
                 return "workload-rolling-out", headline, [], None
-            return "workload-rolling-out", f"{headline}. {waits['text']}", [waits], None
+            return "workload-rolling-out", f"{headline}. {begin_sentence(waits['text'])}", [waits], None
         cause = explain_refusal(refusal, workload)
         return "workload-rolling-out", f"{headline}. New pods are not created: {cause['text']}", [cause], "user"
     many = "The pod that it asks for is" if wanted == 1 else f"All {wanted} pods are"
     limits = explain_autoscaler(workload, situation.autoscaler)
-    why = f". {limits[0]['text']}" if limits else ""
+    why = f". {begin_sentence(limits[0]['text'])}" if limits else ""
     return "workload-ready", f"{many} there and ready{why}", limits, None
 
 
@@ -448,7 +449,7 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
         age = _find_age(workload)
         is_new = age is not None and age < _FRESH
         return code, f"{words}{' yet' if is_new else ''}", [], None if is_new else "kubelet"
-    why = "" if causes[0] is update else f". {causes[0]['text']}"
+    why = "" if causes[0] is update else f". {begin_sentence(causes[0]['text'])}"
     return code, f"{words}{why}", causes, "user"
 
 
@@ -653,8 +654,8 @@ def _find_unread(situation: Situation) -> Parts:
         causes += [cause for cause in active[1]["causes"] if cause not in causes]
     unknown = f"how many {made}s {workload.label} wants is not known ({why}), and {exist}"
     if not causes:
-        return "workload-not-read", unknown[:1].upper() + unknown[1:], [], None
+        return "workload-not-read", begin_sentence(unknown), [], None
     if active is not None and causes == active[1]["causes"]:  # the sentence on the Job has its first cause
-        return "workload-not-read", unknown[:1].upper() + unknown[1:], causes, "user"
+        return "workload-not-read", begin_sentence(unknown), causes, "user"
     verb = f"{made.capitalize()}s are not created: " if refusal else ""
-    return "workload-not-read", f"{verb}{causes[0]['text']}. {unknown[:1].upper()}{unknown[1:]}", causes, "user"
+    return "workload-not-read", f"{verb}{causes[0]['text']}. {begin_sentence(unknown)}", causes, "user"

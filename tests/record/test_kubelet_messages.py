@@ -39,6 +39,13 @@ FACTS = {
         ("sandbox", "no IP addresses available in range set: 10.244.1.1-10.244.1.254", "free addresses"),
         ("sandbox", "network is not ready: container runtime network not ready: cni plugin not initialized", "network"),
         ("sandbox", "words that nobody knows", "see the logs of the kubelet and of the container runtime of n1"),
+        ("start", "error unpacking image: failed to extract layer sha256:1", "web:1 from n1 (crictl rmi)"),
+        (
+            "volume",
+            "AttachVolume.Attach failed: volume pvc-1 is not ready for workloads",
+            "see volume pvc-1 in Longhorn",
+        ),
+        ("volume", "rpc error: code = Aborted desc = the disk has another category", ""),
         ("start", "words that nobody knows", "see in the log of the container runtime of n1"),
         ("rejection", "words that nobody knows", ""),
         (

@@ -137,6 +137,7 @@ INIT_RUNS = [{"name": "migrate", "restartCount": 0, "state": {"running": {"start
 RESIZE = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "not enough cpu"}
 RESIZED = [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]
 READY = {"type": "Ready", "status": "True"}
+UNPLACED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
 
 
 @pytest.mark.parametrize(
@@ -685,6 +686,64 @@ def test_pod_that_its_owner_keeps_at_an_earlier_template_is_deleted(kind: str, s
     assert state["causes"][0]["code"] == "image-pull"
     assert (list_commands(state)[:1] == ["kubectl delete pod web-0 -n shop"]) == is_kept
     assert bool(state["causes"][0]["remedies"]) != is_kept  # the template may be mended already
+    waiting = find(a_pod(node="", metadata=owned, status_conditions=[UNPLACED]), owner)
+    assert ("earlier-template" in [cause["code"] for cause in waiting["causes"]]) == is_kept
+
+
+@pytest.mark.parametrize(("times", "minutes", "code"), [(40, 1, "sandbox-remade"), (1, 1, ""), (40, 90, "")])
+def test_sandbox_that_is_made_anew_again_and_again_ends_the_containers(times: int, minutes: float, code: str) -> None:
+    event = an_event("SandboxChanged", "Pod sandbox changed", type="Normal", count=times, lastTimestamp=at(minutes))
+    crashes = waits("CrashLoopBackOff", lastState={"terminated": {"exitCode": 2, "finishedAt": at(3)}})
+    state = find(a_pod(phase="Running", status_containerStatuses=crashes), event)
+    assert state["causes"][0]["code"] == (code or "container-crash-loop")
+    assert bool(state["causes"][-1]["remedies"]) != bool(code)
+
+
+def test_volume_attachment_says_why_a_wait_for_volumes_ended() -> None:
+    gave_up = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], {}".format(
+        "failed to process volumes=[]: timed out waiting for the condition"
+    )
+    pod = a_pod(volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"volumeName": "pv-1"},
+        "status": {"phase": "Bound"},
+    }
+
+    def attach(node: str) -> Json:
+        error = {"time": at(1), "message": "quota of disks exceeded"}
+        spec = {"attacher": "csi.example", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}}
+        metadata = {"name": f"csi-{node}"}
+        return {"kind": "VolumeAttachment", "metadata": metadata, "spec": spec, "status": {"attachError": error}}
+
+    here = find(pod, claim, an_event("FailedMount", gave_up), attach("n1"))
+    assert "csi.example reports 60s ago: quota of disks exceeded" in here["headline"]
+    elsewhere = find(pod, claim, an_event("FailedMount", gave_up), attach("n2"))
+    assert "quota of disks" not in elsewhere["headline"]
+
+
+def test_readiness_before_the_start_of_a_container_is_of_an_earlier_run() -> None:
+    pod = a_pod(
+        phase="Running", containers=PROBED, status_containerStatuses=runs(state={"running": {"startedAt": at(2)}})
+    )
+    old = an_event("Unhealthy", "Readiness probe failed: connection refused", lastTimestamp=at(9))
+    assert "connection refused" not in find(pod, old)["headline"]
+    assert "connection refused" in find(pod, old | {"lastTimestamp": at(1)})["headline"]
+
+
+def test_topology_key_that_no_node_has_is_told_with_the_one_that_is_much_like_it() -> None:
+    node = a_node()
+    node["metadata"]["labels"] = {"topology.kubernetes.io/zone": "a"}
+
+    def spread(key: str) -> list[str]:
+        constraint = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        pod = a_pod(node="", topologySpreadConstraints=[constraint], status_conditions=[UNPLACED])
+        return [cause["code"] for cause in find(pod, node)["causes"]]
+
+    assert "topology-key-unknown" in spread("topology.kubernetes.io/zones")
+    assert "topology-key-unknown" not in spread("topology.kubernetes.io/zone")
+    assert "topology-key-unknown" not in spread("example.com/rack")
 
 
 @pytest.mark.parametrize(

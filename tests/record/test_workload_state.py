@@ -810,6 +810,14 @@ def test_states_of_cron_jobs() -> None:
     assert [cause["code"] for cause in find("CronJob", missed)["causes"]] == ["schedule-missed"]
 
 
+def test_cron_job_whose_controller_gave_up_is_not_said_to_run_again() -> None:
+    event = an_event(("CronJob", "web"), "FailedNeedsStart", "too many missed start time (> 100)")
+    state = find("CronJob", a_cron_job() | {"status": {"lastScheduleTime": at(24 * 60)}}, event)
+    assert [cause["code"] for cause in state["causes"]] == ["schedule-stopped"]
+    assert "starts no more Jobs" in state["headline"]
+    assert "next in" not in state["headline"]
+
+
 def test_active_job_speaks_for_its_cron_job() -> None:
     job = an_object("Job", "web-29", a_workload("Job")["spec"], ownerReferences=owned_by("CronJob", "web"))
     event = an_event(("Job", "web-29"), "FailedCreate", f"{FORBIDDEN}no PriorityClass with name gold was found")
