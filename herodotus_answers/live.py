@@ -208,6 +208,15 @@ class PinnedPod(TypedDict):
     node: Annotated[str, "Name of the node."]
 
 
+class UncreatedPods(TypedDict):
+    """A workload whose pods cannot be created."""
+
+    namespace: Annotated[str, "Namespace of the workload."]
+    workload: Annotated[str, "The workload as KIND/NAME."]
+    missing: Annotated[int, "Number of pods that it lacks."]
+    reason: Annotated[str, "What refused the pods."]
+
+
 class LivePending(Live):
     """What the API server knows now about the pods of a list of pending pods."""
 
@@ -216,6 +225,7 @@ class LivePending(Live):
     ]
     pinned: NotRequired[Annotated[list[PinnedPod], "Pods that may only run on one node, such as those of a DaemonSet."]]
     untried: Annotated[list[UntriedPod], "Pending pods that `pods` lacks, because no record mentions them."]
+    notCreated: NotRequired[Annotated[list[UncreatedPods], "Workloads that lack pods which were never created."]]
 
 
 class ZonePods(TypedDict):

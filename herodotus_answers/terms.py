@@ -178,6 +178,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "NORMALIZED": "Score of the plugin from 0 to 100, before its weight.",
     "NOT DRAINED": "Nodes that cannot be drained, with the pod that keeps them.",
     "NOT COMPARED": "Decisions in which the node fitted, and that chose none or did not compare scores.",
+    "NOT CREATED": "Pods that a workload lacks because they were refused: none of them is pending.",
     "NOT EVALUATED": "Nodes on which no filter ran, or decisions that ran none on the node.",
     "NOT EVICTED": "Pod that a plugin of the descheduler leaves alone.",
     "NOT RECORDED": "Members of the group without a record.",

@@ -22,7 +22,7 @@ from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live import LivePending, NoLongerPendingPod
+    from herodotus_answers.live import LivePending, NoLongerPendingPod, UncreatedPods
     from herodotus_answers.pending import GroupFix, PendingPods
 
 SORT_KEYS = {
@@ -120,7 +120,8 @@ def _once(
         if connection.reaches_cluster:
             live = _read_live(answer, query, every, connection, environment)
             if live is not None:
-                answer["live"] = live
+                uncreated = [] if labels else _find_uncreated(namespace, connection, environment)
+                answer["live"] = live | {"notCreated": uncreated} if uncreated else live
     shown = answer
     if "live" in answer and not shows_whole_document(output.format):
         from herodotus_answers.pending import apply_live
@@ -134,7 +135,8 @@ def _once(
     if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
         print_to_stderr(*_NO_RECORDS)
         return
-    if not answer.get("pods") and not shown.get("pods") and not is_document(output.format):
+    has_pods = bool(answer.get("pods") or shown.get("pods"))
+    if not has_pods and "notCreated" not in (answer.get("live") or {}) and not is_document(output.format):
         scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No pending pods{scope}.")
         return
@@ -205,6 +207,14 @@ def _look_up_fates(absent: list[NoLongerPendingPod], connection: ConnectionSetti
             lookup = query.lookup()
             fate = find_fate(pod["uid"], lookup.pod) if lookup.known else None
             pod["fate"] = "placed" if fate == "exists" else fate
+
+
+def _find_uncreated(namespace: str, connection: ConnectionSettings, environment: Environment) -> list[UncreatedPods]:
+    """Return the workloads whose pods were never created, as far as the user may read events and workloads."""
+    from herodotus_answers.uncreated_pods import find_uncreated
+    from herodotus_cli.transport import open_objects
+
+    return list(find_uncreated(open_objects(connection, environment.environ), namespace, environment.now()))
 
 
 def _unassigned_pods(

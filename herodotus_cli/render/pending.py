@@ -97,10 +97,26 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     sections: list[list[Block]] = [
         [TextLine(f"{pending}{omitted}{gone}", "strong"), *_date_fixes(answer, view)],
         [_groups(answer["groups"], view)] if answer["groups"] and has_groups else [],
+        _list_uncreated(answer, view),
         [(_pods_without_attempts if is_local else _pods)(shown, view)] if shown else [],
         [TextLine(f"more: {', '.join(more)}", "dim")] if more else [],
     ]
     return join_sections(sections)
+
+
+def _list_uncreated(answer: PendingPods, view: ViewOptions) -> list[Block]:
+    """Return the workloads whose pods do not exist, so that none of them is pending; [] if there are none."""
+    uncreated = answer["live"].get("notCreated", ()) if "live" in answer else ()
+    if view.piped:
+        listed = [
+            f"{each['missing']} of {each['namespace']}/{each['workload']}: {each['reason']}" for each in uncreated
+        ]
+        return [TextLine(f"Not created: {line}.") for line in listed]
+    rows = [
+        (Cell(str(each["missing"])), Cell(f"{each['namespace']}/{each['workload']}"), Cell(each["reason"]))
+        for each in uncreated
+    ]
+    return [build_table(("NOT CREATED", "WORKLOAD", "REASON"), rows, right=(0,))] if rows else []
 
 
 def _describe_gone(answer: PendingPods, view: ViewOptions) -> str:
