@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from herodotus_answers.descheduling import format_deschedule_headline
 from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
-from herodotus_record.units import join_limited, natural_sort_key, pluralize
+from herodotus_record.units import format_available, format_requested, join_limited, natural_sort_key, pluralize
 
 if TYPE_CHECKING:  # `cluster_review` builds documents with this module's sentences
     from herodotus_answers.cluster_review import (
@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # `cluster_review` builds documents with this module's senten
         ClusterReviewStatus,
         Consolidation,
         ReviewedPlacement,
+        ScatteredResource,
         UpgradeReview,
     )
     from herodotus_answers.node_groups import NodeGroupCondition, NodeGroupReview, PodVerdicts, ScaleDown
@@ -258,7 +259,15 @@ def _describe_capacity(answer: Capacity) -> str:
         fits += f": {each} on {'the new node' if len(new) == 1 else f'each of the {len(new)} new nodes'}"
     if answer["limited"]:
         return f"At least {fits}."
-    return f"{fits}. The next one fits nowhere ({shorten_fit_error(answer['message']).removesuffix('.')})."
+    scattered = "".join(map(_describe_scattered, answer["scattered"]))
+    return f"{fits}. The next one fits nowhere ({shorten_fit_error(answer['message']).removesuffix('.')}).{scattered}"
+
+
+def _describe_scattered(each: ScatteredResource) -> str:
+    """Return the sentence that enough of a resource is free, and not on one node."""
+    name = each["resource"]
+    free, most = (format_available(name, each[part]) for part in ("free", "most"))
+    return f" {name}: it requests {format_requested(name, each['requested'])}, {free} free, at most {most} on one node."
 
 
 def _describe_consolidation(answer: Consolidation) -> str:

@@ -127,6 +127,15 @@ class NodeCapacity(TypedDict):
     ]
 
 
+class ScatteredResource(TypedDict):
+    """A resource of which enough is free for another pod, and not on one node. Amounts are in base units."""
+
+    resource: Annotated[str, "Name of the resource.", Discloses.NOTHING]
+    requested: Annotated[int, "Amount that a pod requests.", Discloses.NOTHING]
+    free: Annotated[int, "Amount that is free on all nodes together.", Discloses.NOTHING]
+    most: Annotated[int, "The largest amount that is free on one node.", Discloses.NOTHING]
+
+
 class Capacity(TypedDict):
     """How many pods like those of the question fit."""
 
@@ -142,6 +151,9 @@ class Capacity(TypedDict):
     ]
     groups: Annotated[int | None, "Number of groups that fit; null if pods need not fit in groups.", Discloses.NOTHING]
     groupSize: Annotated[int, "Number of pods in a group; 0 if they need not fit in groups.", Discloses.NOTHING]
+    scattered: Annotated[
+        list[ScatteredResource], "Resources that are free in parts, each too small for the next pod.", Discloses.PARTS
+    ]
 
 
 class EmptiedNode(TypedDict):

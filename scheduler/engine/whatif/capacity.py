@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from herodotus_answers.cluster_questions import CapacityQuestion
-from herodotus_answers.cluster_review import Capacity, NodeCapacity
+from herodotus_answers.cluster_review import Capacity, NodeCapacity, ScatteredResource
 from herodotus_record import reasons
 from herodotus_record.templates import parse_pod_template
 from herodotus_record.units import natural_sort_key
@@ -79,6 +79,7 @@ def measure_capacity(
         "zones": _count_zones(simulation, here),
         "groups": groups if question.group_size else None,
         "groupSize": question.group_size,
+        "scattered": _list_scattered(PodInfo(pod), simulation.nodes) if message else [],
     }
 
 
@@ -86,6 +87,18 @@ def list_nodes(simulation: Simulation) -> Set[str]:
     """Return the names of the nodes that there are."""
     nodes = simulation.nodes
     return {nodes.names[slot] for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist()}
+
+
+def _list_scattered(pod: PodInfo, nodes: NodeColumns) -> list[ScatteredResource]:
+    """Return the resources of which a pod's request is free on all nodes together and on none of them."""
+    wanted = {resource: amount for resource, amount in pod.requests.items() if amount > 0}
+    scattered: list[ScatteredResource] = []
+    for resource in sorted(wanted.keys() - set(nodes.list_unknown_resources(wanted))):
+        free = np.maximum(nodes.allocatable(resource) - nodes.requested(resource), 0)[nodes.live]
+        total, most = int(free.sum()), int(free.max(initial=0))
+        if most < wanted[resource] <= total:
+            scattered.append({"resource": resource, "requested": wanted[resource], "free": total, "most": most})
+    return scattered
 
 
 def _rank(node: NodeCapacity) -> tuple[bool, int, object]:

@@ -112,3 +112,11 @@ def test_failed_trials_change_nothing(objects: list[Json]) -> None:
     assert len(before) - len(after) <= sum(uid.startswith("uid-bare") for uid in before)
     unschedulable = {node.metadata.name for node in state.nodes.nodes if node and node.spec.unschedulable}
     assert unschedulable == emptied
+
+
+def test_resource_that_is_free_in_parts_alone_is_named() -> None:
+    objects = [a_node("n0"), a_node("n1"), a_pod("a", "n0", cpu="3"), a_pod("b", "n1", cpu="2500m")]
+    found = capacity(objects, a_pod("more", cpu="2", owner=""))
+    assert found["fits"] == 0
+    assert found["scattered"] == [{"resource": "cpu", "requested": 2000, "free": 2500, "most": 1500}]
+    assert capacity(objects, a_pod("larger", cpu="3", owner=""))["scattered"] == []
