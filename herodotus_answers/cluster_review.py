@@ -29,6 +29,9 @@ RUNNING: Final = "Running"
 MAX_UNREADY: Final = 5  # pods of a budget that are named
 
 
+MAX_PEERS: Final = 3  # pods beside which another cannot run, as an answer names them
+
+
 class ReviewedPlacement(TypedDict):
     """A pod that the changes move or create, and where it ends."""
 
@@ -41,6 +44,7 @@ class ReviewedPlacement(TypedDict):
     plugin: Annotated[str, "Score plugin, or other factor, that decided for the node.", Discloses.NOTHING]
     reason: Annotated[str, "kube-scheduler's message if the pod stays pending.", Discloses.MESSAGE]
     victims: Annotated[list[str], "Pods as NAMESPACE/NAME that this pod preempted.", Discloses.PODS]
+    peers: Annotated[list[str], "The first pods as NAMESPACE/NAME whose presence keeps it pending.", Discloses.PODS]
 
 
 class CheckedBudget(TypedDict):

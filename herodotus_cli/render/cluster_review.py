@@ -81,7 +81,7 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
             "STAYS PENDING",
             ("FROM", "WHY"),
             own,
-            lambda p: (p["fromNode"] or "–", shorten_fit_error(p["reason"])),
+            lambda p: (p["fromNode"] or "–", _explain_pending(p)),
             most,
         ),
         _blocked(status["blocked"], most),
@@ -94,12 +94,18 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
     ]
 
 
+def _explain_pending(pod: Json) -> str:
+    """Return why a pod finds no node, with the pods that keep it away."""
+    beside = f" (against {', '.join(pod['peers'])})" if pod["peers"] else ""
+    return shorten_fit_error(pod["reason"]) + beside
+
+
 def _still_pending(status: Json, most: int | None) -> list[Block]:
     """Return a table of the pods that waited and still get no node, unless the question is where other pods go."""
     waiting = status.get("stillPending") or ()
     if any(pod["fromNode"] for pod in status["placements"]) or status["deleted"] or status["blocked"]:
         return []
-    table = _table("STAYS PENDING", ("WHY",), waiting, lambda p: (shorten_fit_error(p["reason"]),), most)
+    table = _table("STAYS PENDING", ("WHY",), waiting, lambda p: (_explain_pending(p),), most)
     if waiting and any(node["before"] is None for node in status["nodes"]):
         ask = f"kubectl herodotus nodegroups pod {waiting[0]['name']} -n {waiting[0]['namespace']}"
         return [*table, TextLine(f"a new node of which group fits one: {ask}", "dim")]

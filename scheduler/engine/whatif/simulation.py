@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_answers.cluster_review import RemovedPod, ReviewedGroup, ReviewedPlacement
+from herodotus_answers.cluster_review import MAX_PEERS, RemovedPod, ReviewedGroup, ReviewedPlacement
 from herodotus_answers.workload import NOMINATED, ONLY, TIE, UNSCORED
 from herodotus_record.model import DecisionPath
 from herodotus_record.notes import list_missing_rules
@@ -86,7 +86,7 @@ class MovedPod:
     """A pod that was evicted or created in the simulation; `pod` is its latest successor.
 
     `origin` is the pod before the changes, None if the simulation created the pod. `node` is where it is, "" while it
-    waits, and `deleted` tells why it ended.
+    waits, and `deleted` tells why it ended. `peers` are pods whose presence keeps it waiting.
     """
 
     pod: PodInfo
@@ -97,6 +97,7 @@ class MovedPod:
     plugin: str = ""
     reason: str = ""
     victims: list[str] = field(default_factory=list)
+    peers: list[str] = field(default_factory=list)
     deleted: str = ""
     helped_by_pods: bool = True
 
@@ -267,7 +268,7 @@ class Simulation:
         self._report(self._decided, self._decided + len(self._waiting))
         if result is None or result.chosen is None:
             if result is not None:
-                moved.reason = result.message
+                moved.reason, moved.peers = result.message, _list_peers(result)
                 moved.helped_by_pods = bool(result.rejectors & _HELPED_BY_PODS)
             self._waiting.append(moved)
             return
@@ -396,7 +397,7 @@ class Simulation:
         self.claims.allocate(moved.pod, node, result.state)
         spec = msgspec.structs.replace(pod.spec, node_name=node)
         placed = PodInfo(msgspec.structs.replace(pod, spec=spec, status=_RUNNING), running=True)
-        moved.pod, moved.node, moved.reason = placed, node, ""
+        moved.pod, moved.node, moved.reason, moved.peers = placed, node, "", []
         self.progress += 1
         self._nominator.remove(placed.uid)
         self.nodes.add_pod(placed, node)
@@ -448,11 +449,20 @@ class Simulation:
             "plugin": moved.plugin if moved.node else "",
             "reason": moved.reason,
             "victims": moved.victims,
+            "peers": moved.peers,
         }
 
 
 def _pod_of(moved: MovedPod) -> PodInfo:
     return moved.pod
+
+
+def _list_peers(result: CycleResult) -> list[str]:
+    """Return the first pods that filters name against nodes, such as one that an anti-affinity excludes."""
+    columns = [run.verdicts for run in result.trace.filters if not run.skipped and run.verdicts.ids is not None]
+    given = [column.table[i] for column in columns for i in np.unique(column.ids[result.trace.evaluated]).tolist()]
+    named = (reason.params.get("pod") for verdict in given for reason in verdict.reasons)
+    return list(dict.fromkeys(filter(None, named)))[:MAX_PEERS]
 
 
 def format_no_profile(pod: Pod) -> str:
