@@ -245,7 +245,7 @@ CASES: dict[str, tuple[PodBuilder, list[NodeBuilder], list[PodBuilder], str, lis
                 "set-node-affinity",
                 {
                     "from": "!gpu",
-                    "to": "gpu!=true",
+                    "to": "gpu notin (true)",
                     "difference": "exclude only gpu=true, in place of every node with that label",
                 },
             )
