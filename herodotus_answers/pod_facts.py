@@ -316,8 +316,8 @@ def describe_elsewhere(kind: str, name: str, objects: ClusterObjects) -> str:
     namespaces = objects.list_namespaces_of(kind, name)
     if not namespaces:
         return ""
-    where = "namespace" if len(namespaces) == 1 else "namespaces"
-    return f" (one of that name is in {where} {join_limited(namespaces, _MAX_NAMES)}, where no other can use it)"
+    where = f"namespace {namespaces[0]} has" if len(namespaces) == 1 else f"{join_limited(namespaces, _MAX_NAMES)} have"
+    return f" ({where} one of that name, which only pods of its own namespace can use)"
 
 
 def find_missing_objects(kind: str, names: Iterable[str], namespace: str, objects: ClusterObjects) -> Iterator[str]:
