@@ -320,8 +320,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "correct workingDir of {container} in {owner}, or let its user enter {0} in the image",
         ),
         (
-            r"error unpacking image|failed to (?:get reader from content store|extract layer)"
-            r"|snapshot \S+ does not exist",
+            r"failed to get reader from content store|content digest \S+ not found|snapshot \S+ does not exist",
             "remove {image} from {node} (crictl rmi), so that the kubelet pulls it again: what {node} has of it is"
             " incomplete",
         ),

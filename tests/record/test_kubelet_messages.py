@@ -39,7 +39,11 @@ FACTS = {
         ("sandbox", "no IP addresses available in range set: 10.244.1.1-10.244.1.254", "free addresses"),
         ("sandbox", "network is not ready: container runtime network not ready: cni plugin not initialized", "network"),
         ("sandbox", "words that nobody knows", "see the logs of the kubelet and of the container runtime of n1"),
-        ("start", "error unpacking image: failed to extract layer sha256:1", "web:1 from n1 (crictl rmi)"),
+        (
+            "start",
+            "error unpacking image: failed to get reader from content store: content digest x: not found",
+            "web:1 from n1 (crictl rmi)",
+        ),
         (
             "volume",
             "AttachVolume.Attach failed: volume pvc-1 is not ready for workloads",
