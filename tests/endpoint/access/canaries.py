@@ -42,6 +42,7 @@ SHOWN_TEXTS: Final = {
     "RemovedPod": {"node", "cause"},
     "ChangedNode": {"name"},
     "NodeCapacity": {"node"},
+    "ScatteredResource": {"resource"},
     "Capacity": {"zones"},
     "EmptiedNode": {"node", "targets"},
     "KeptNode": {"node"},
