@@ -459,8 +459,9 @@ def _pod_of(moved: MovedPod) -> PodInfo:
 
 def _list_peers(result: CycleResult) -> list[str]:
     """Return the first pods that filters name against nodes, such as one that an anti-affinity excludes."""
-    columns = [run.verdicts for run in result.trace.filters if not run.skipped and run.verdicts.ids is not None]
-    given = [column.table[i] for column in columns for i in np.unique(column.ids[result.trace.evaluated]).tolist()]
+    columns = ((run.verdicts.table, run.verdicts.ids) for run in result.trace.filters if not run.skipped)
+    used = ((table, np.unique(ids[result.trace.evaluated])) for table, ids in columns if ids is not None)
+    given = (table[i] for table, numbers in used for i in numbers.tolist())
     named = (reason.params.get("pod") for verdict in given for reason in verdict.reasons)
     return list(dict.fromkeys(filter(None, named)))[:MAX_PEERS]
 
