@@ -270,6 +270,8 @@ class KubectlTransport:
         routes = self._candidate_routes() or (current,)
         if current in routes:  # it worked before, or is the default: its failure says most if no route works
             routes = (current, *(route for route in routes if route != current))
+            if _is_service_missing(*_parse_status(_stderr(first))):  # and the other route leads to the same Service
+                return first
         self._kubectl.route = next(filter(reaches_service, routes), routes[0])
         return tried[self._kubectl.route]
 

@@ -19,10 +19,12 @@ NO_PORT = "Error from server (ServiceUnavailable): no endpoints available for se
 NO_RIGHT = 'Error from server (Forbidden): podexplanations.herodotus.dev "p" is forbidden: User "ada" cannot get it'
 NO_TLS = "tls: first record does not look like a TLS handshake"
 TLS_TO_PLAIN = f"Error from server (ServiceUnavailable): error trying to reach service: {NO_TLS}"
+MISSING = 'Error from server (NotFound): services "herodotus-endpoint" not found'
 AWAY = "Error from server (ServiceUnavailable): the server is currently unable to handle the request"
 BY_PROXY, BY_GROUP, LOOKED = f"{PROXY}{PATH}", PATH, API
 CUT = "Unable to connect to the server: x"
 EXISTS = "/api/v1/namespaces/herodotus/services/herodotus-endpoint"
+BY_LOCAL_MODE = "--accept-paths=^(/)"  # of the proxy to the API server that it starts
 BY_PLAIN = f"/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain-http/proxy{PATH}"
 
 
@@ -130,13 +132,14 @@ def test_answers_without_a_writable_cache(cluster: Cluster) -> None:
             "needed: get on services/proxy, https:",
         ),
         ({"proxy": TLS_TO_PLAIN, "look": UNKNOWN}, [BY_PROXY, LOOKED, BY_PLAIN], NO_TLS),
+        ({"proxy": MISSING, "look": UNKNOWN, "plain": MISSING}, [BY_PROXY, LOOKED, BY_LOCAL_MODE], "is it elsewhere?"),
         ({"proxy": NO_PROXY, "look": "", "group": NO_RIGHT}, [BY_PROXY, LOOKED, BY_GROUP], "needed: the ClusterRole"),
         ({"proxy": NO_PROXY, "look": AWAY, "group": AWAY}, [BY_PROXY, LOOKED, BY_GROUP], "is it running?"),
         ({"proxy": NO_PROXY, "look": CUT}, [BY_PROXY, LOOKED, EXISTS], "needed: get on"),
         ({"proxy": WHO, "look": WHO}, [BY_PROXY, LOOKED], WHO),
         ({"proxy": "Error from server (BadRequest): no"}, [BY_PROXY], "Error from server (BadRequest): no"),
     ],
-    ids=["no right to the proxy", "no TLS", "no right to the pod", "away", "cannot be found out", "login", "no"],
+    ids=["no right to it", "no TLS", "no Service", "no right to the pod", "away", "cannot be found out", "login", "no"],
 )  # fmt: skip
 def test_reports_failure_of_the_relevant_route(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], says: dict[str, str], paths: list[str], printed: str
