@@ -14,7 +14,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit systems slow explore golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls simulate-faults defects failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit wide systems slow explore golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls simulate-faults defects failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,9 +89,13 @@ types: $(STAMP) ## mypy, strict, over code and tests
 
 # Compiled beforehand, as an installation is: the tests start hundreds of processes, and some environments keep Python
 # from writing what it has compiled.
-unit: $(STAMP) ## the tests that are not slow and start no whole systems
+unit: $(STAMP) ## the tests of every change: neither slow nor wide, and without whole systems
 	@$(RUN) compileall -q herodotus_* scheduler
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "not slow" $(SYSTEMS:%=--ignore=%)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "not slow and not wide" $(SYSTEMS:%=--ignore=%)
+
+wide: system $(STAMP) ## further examples of what `make test` holds: cases of users, recorded decisions, seeds; ten minutes
+	@$(RUN) compileall -q herodotus_* scheduler
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "wide and not slow" $(SYSTEMS:%=--ignore=%)
 
 systems: system $(STAMP) ## the tests of whole systems, on a real API server where found; 20 minutes
 	@$(RUN) compileall -q herodotus_* scheduler

@@ -1,8 +1,12 @@
 """Hooks for every test."""
 
+from __future__ import annotations
+
 import signal
 
+import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 # a slow machine is no failure (a hung test is pytest-timeout's business), and every run tries the same examples
 settings.register_profile("herodotus", deadline=None, derandomize=True)
@@ -12,3 +16,14 @@ settings.load_profile("herodotus")
 
 # started in a shell's background we would ignore it, and with us every process that a test starts and interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class SharedCasesScheduling(LoadFileScheduling):
+    """Runs the tests of a file in one process, but those of a case in any: they share nothing, and are a long file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith("tests/cases/") else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    return SharedCasesScheduling(config, log) if config.getoption("dist") == "loadfile" else None

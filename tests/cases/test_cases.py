@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO
@@ -28,6 +28,7 @@ from tests.cases.cluster import load_case
 from tests.cases.fixes import CASES, KUBECTL_FOLDER, list_fix_commands
 from tests.cases.recording import record_decisions
 from tests.processes import eventually
+from tests.support.breadth import widen
 
 Json = dict[str, Any]
 CORDON_TAINT = "node.kubernetes.io/unschedulable"
@@ -36,8 +37,11 @@ CORDON_TAINT = "node.kubernetes.io/unschedulable"
 class Cluster:
     """A simulated cluster of a case, and the plugin that answers about it in this process."""
 
-    def __init__(self, simulated: SimulatedCluster, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._simulated = simulated
+    def __init__(
+        self, simulated: SimulatedCluster, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, options: Sequence[str]
+    ) -> None:
+        """`options` are the plugin's own beside each question."""
+        self._simulated, self._options = simulated, options
         for name in [name for name in os.environ if name.startswith("HERODOTUS")]:
             monkeypatch.delenv(name)
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
@@ -45,12 +49,11 @@ class Cluster:
         monkeypatch.setenv("PATH", f"{KUBECTL_FOLDER}:{os.environ['PATH']}")
         monkeypatch.setenv("NO_COLOR", "1")
 
-    @staticmethod
-    def ask(words: str) -> tuple[str, int]:
+    def ask(self, words: str) -> tuple[str, int]:
         """Return what the plugin prints, with what it writes to stderr, and its exit code."""
         printed = StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
-            code = run(shlex.split(words), process_environment())
+            code = run([*shlex.split(words), *self._options], process_environment())
         return printed.getvalue(), code
 
     @staticmethod
@@ -87,7 +90,8 @@ def cluster(
         pytest.skip("the refused requests are refused to every client, also to a scheduler")
     faults = parse_plan({"faults": case.get("faults", [])})
     with SimulatedCluster(case["objects"], faults=faults) as simulated, ExitStack() as stack:
-        found = Cluster(simulated, simulated.write_kubeconfig(tmp_path / "kubeconfig"), monkeypatch)
+        options = () if is_recorded else ("--local",)
+        found = Cluster(simulated, simulated.write_kubeconfig(tmp_path / "kubeconfig"), monkeypatch, options)
         for words in case.get("before", ()):
             found.apply(f"kubectl {words}")
         if is_recorded:
@@ -95,7 +99,7 @@ def cluster(
         yield found
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES], indirect=True)
+@pytest.mark.parametrize("case", widen(CASES, every=4), ids=[f"{p.parent.name}/{p.stem}" for p in CASES], indirect=True)
 def test_case(case: Json, cluster: Cluster) -> None:
     first = ""
     for question in case["questions"]:

@@ -94,6 +94,7 @@ def test_an_objective_that_no_configuration_changes_has_no_gain(trace: Path) -> 
     assert answer["headline"] == "No configuration that was tried is better for arrived: keep the present one."
 
 
+@pytest.mark.wide
 def test_a_shuffled_objective_of_real_runs_has_no_gain(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shuffled: a run's figures are those of another configuration's run on the same arrivals with the same seed.
 

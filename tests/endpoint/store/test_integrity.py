@@ -24,6 +24,7 @@ from herodotus_endpoint.store import (
 from tests import postgresql
 from tests.builders import CORDONED, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
+from tests.support.breadth import widen
 
 NODES = ["worker-1", "worker-2", "worker-3"]
 TABLE = a_table(NODES)
@@ -110,7 +111,7 @@ def flipped(data: bytes, rng: random.Random) -> bytes:
 BLOBS = [("decisions", "frame", "id"), ("outcomes", "frame", "sequence"), ("rollups", "counters", "bucket")]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", widen(range(20), every=5))
 def test_a_flipped_byte_in_a_blob_is_found_and_never_in_an_answer(
     service: Service, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
@@ -195,7 +196,7 @@ def test_damage_stops_neither_ingest_nor_retention_nor_an_export(
     assert Pruner(service.store, RetentionLimits()).prune().summarised >= 20
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", widen(range(20), every=5))
 def test_an_overwritten_part_of_the_file_is_found_or_changes_no_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
