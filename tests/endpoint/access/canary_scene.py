@@ -50,7 +50,7 @@ FULL = {node: {"NodeAffinity": CORDONED, "NodeResourcesFit": INSUFFICIENT_CPU} f
 SOME = {NODES[2]: {"NodeAffinity": INSUFFICIENT_CPU}}
 OWNER = Owner("ReplicaSet", "plain")
 PRE_FILTERED = (PluginVerdict("VolumeBinding", Verdict(Code.UNSCHEDULABLE)),)
-READERS = ("outsider", "tenant", "node-reader", "admin")
+READERS = ("tenant", "outsider", "admin", "node-reader")
 NAMESPACE_OF = {"outsider": "outside", "tenant": "shop", "node-reader": "outside", "admin": "shop"}
 
 
