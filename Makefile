@@ -11,6 +11,7 @@ STAMP := $(VENV)/.installed
 # INSTALLATION...: the requirements that these installations take from packages/lock.txt.
 LOCKED := packages/locked.sh
 PIP := $(RUN) pip --quiet --disable-pip-version-check
+UV := $(VENV)/bin/uv pip install --quiet --compile-bytecode
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
@@ -64,13 +65,18 @@ $(STAMP): packages/lock.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Herodotus needs Python 3.11 or later for its servers and tests")'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what the tests need into $(VENV)"
-	@for installation in servers build mcp top dev s3; do $(LOCKED) $$installation > $(VENV)/$$installation.txt || exit; done
+	@$(LOCKED) servers build mcp top > $(VENV)/installed.txt
 	@$(LOCKED) plugin | sed 's/ ;[^\\]*//' > $(VENV)/plugin.txt # for whatever Python
-	@for installation in servers build plugin mcp top; do $(FETCH) -r $(VENV)/$$installation.txt || exit; done
-	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(VENV)/dev.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(LOCKED) dev > $(VENV)/dev.txt
+	@$(LOCKED) s3 > $(VENV)/s3.txt
+	@sed -n '/^uv==/,/[^\\]$$/p' $(VENV)/dev.txt > $(VENV)/uv.txt
+	@$(FETCH) -r $(VENV)/installed.txt
+	@$(FETCH) -r $(VENV)/plugin.txt
+	@$(PIP) install --require-hashes -r $(VENV)/uv.txt
+	@$(UV) --python $(VENV)/bin/python --require-hashes --find-links $(VENV)/wheels -r $(VENV)/dev.txt
+	@$(UV) --python $(VENV)/bin/python --no-deps --no-build-isolation --editable .
 	@$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/s3
-	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/s3 --require-hashes -r $(VENV)/s3.txt
+	@$(UV) --python $(VENV)/s3 --require-hashes -r $(VENV)/s3.txt
 	@touch $@
 
 lint: $(STAMP) ## ruff, imports, spelling and prose, shellcheck, hadolint, the workflows

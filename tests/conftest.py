@@ -18,7 +18,7 @@ settings.load_profile("herodotus")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class SharedCasesScheduling(LoadFileScheduling):
+class SharedCasesScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Runs the tests of a file in one process, but those of a case in any: they share nothing, and are a long file."""
 
     def _split_scope(self, nodeid: str) -> str:
