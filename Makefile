@@ -25,8 +25,8 @@ setup: $(STAMP) ## the environment in .venv, without root
 # No root, no system packages, no real API server. FAST are the tests that need only Python and loopback, and QUICK those
 # of them that start no server and wait for nothing. What Python compiles is kept for the next time, even where the
 # environment says otherwise: compiling takes half of the time in which tests are collected.
-FAST := tests/contract tests/record tests/serving tests/cli tests/golden tests/local tests/scheduler
-QUICK := tests/contract tests/record tests/cli/render tests/cli/commands tests/local \
+FAST := tests/answers tests/contract tests/record tests/serving tests/cli tests/golden tests/local tests/scheduler
+QUICK := tests/answers tests/contract tests/record tests/cli/render tests/cli/commands tests/local \
 	tests/scheduler/backend tests/scheduler/config tests/scheduler/engine
 quick: $(STAMP) lint types ## lint, types and the quickest tests, in three minutes
 	PYTHONDONTWRITEBYTECODE= PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --dist loadfile --hypothesis-profile quick -m "not slow" $(QUICK)

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.cluster_headlines import find_problems
-from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.declare import NotRequired
+from herodotus_answers.live.cluster_objects import count_event, read_event_time
 from herodotus_record.discloses import Discloses
 
 _NODE_CLAIM: Final = re.compile(r"\bnodeclaim/([a-z0-9][a-z0-9.-]*[a-z0-9])")

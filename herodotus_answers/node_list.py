@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired, Page
-from herodotus_answers.holders import read_request
-from herodotus_answers.live_objects import has_ended
+from herodotus_answers.live.node_rules import describe_fault, describe_taint, list_faults, read_zone
+from herodotus_answers.live.objects import has_ended
+from herodotus_answers.live.pod_facts import clean, read_conditions
+from herodotus_answers.live.pods.holders import read_request
 from herodotus_answers.node_groups import MAX_REPORTS, EventReport, read_report
-from herodotus_answers.node_rules import describe_fault, describe_taint, list_faults, read_zone
-from herodotus_answers.pod_facts import clean, read_conditions
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_available, format_requested, natural_sort_key

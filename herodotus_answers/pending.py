@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.live import LivePending, UntriedPod
+from herodotus_answers.live.declarations import LivePending, UntriedPod
 from herodotus_answers.wording import ShortReason
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Retry

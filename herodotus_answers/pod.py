@@ -39,7 +39,7 @@ from herodotus_answers.explain import (
     rank_slots,
 )
 from herodotus_answers.headlines import format_headline, format_node_headline, format_summary
-from herodotus_answers.live import LivePod
+from herodotus_answers.live.declarations import LivePod
 from herodotus_answers.node_columns import NodeColumns
 from herodotus_answers.node_groups import NodeGroupReview, PodNodeGroups
 from herodotus_answers.node_results import (

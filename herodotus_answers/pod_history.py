@@ -23,7 +23,7 @@ from herodotus_answers.decision import (
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import SnapshotCounts, count_nodes, count_rejected_by_filter, derive_state
 from herodotus_answers.headlines import format_headline
-from herodotus_answers.live import LivePod
+from herodotus_answers.live.declarations import LivePod
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 

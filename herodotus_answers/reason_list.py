@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypedDict
 
-from herodotus_answers import live_codes, wording, workload_codes
+from herodotus_answers import wording
 from herodotus_answers.brief import OUTCOMES
 from herodotus_answers.declare import Page
+from herodotus_answers.live import codes as live_codes
+from herodotus_answers.live.workloads import workload_codes
 from herodotus_answers.plugin_reference import PLUGINS
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION

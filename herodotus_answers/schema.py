@@ -15,7 +15,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -40,7 +40,7 @@ from herodotus_record.model import (
 )
 
 Json = dict[str, Any]
-_WITHOUT_KINDS: Final = ("cluster_questions",)  # of the engine and the service, whose libraries the plugin lacks
+_WITHOUT_KINDS: Final = ("herodotus_answers.cluster_questions",)  # of the engine and the service, whose libraries the plugin lacks
 ID: Final = f"https://{API_GROUP}/schemas/{VERSION_OF_API}"
 # Kubernetes names schemas by the reversed group.
 NAME: Final = f"{'.'.join(reversed(API_GROUP.split('.')))}.{VERSION_OF_API}"
@@ -63,8 +63,8 @@ def name_kind(kind: type) -> str:
 def list_types() -> Mapping[str, type]:
     """Return the type of each kind of document, from the modules of the package."""
     modules = [
-        import_module(f"{herodotus_answers.__name__}.{name}")
-        for _, name, _ in iter_modules(herodotus_answers.__path__)
+        import_module(name)
+        for _, name, _ in walk_packages(herodotus_answers.__path__, f"{herodotus_answers.__name__}.")
         if name not in _WITHOUT_KINDS
     ]
     declared = [

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from herodotus_answers.declare import Document
-from herodotus_answers.live import BatchQueue
-from herodotus_answers.live_objects import read_scheduled
+from herodotus_answers.live.declarations import BatchQueue
+from herodotus_answers.live.objects import read_scheduled
 from herodotus_record.units import join_limited, natural_sort_key
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live_objects import read_owner, read_scheduler, was_created_with_node
+from herodotus_answers.live.objects import read_owner, read_scheduler, was_created_with_node
 
 if TYPE_CHECKING:
-    from herodotus_answers.live import PodWithoutDecision
+    from herodotus_answers.live.declarations import PodWithoutDecision
 
 Json = dict[str, Any]
 OBSERVE: Final = "kubectl apply -f deploy/observer.yaml"

@@ -18,11 +18,11 @@ from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 from herodotus_answers.agreements import ComparedOutcome, SchedulerAgreement, list_schedulers
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import PLACED_STATES, compute_margin
-from herodotus_answers.live import LiveWorkload
+from herodotus_answers.live.declarations import LiveWorkload
+from herodotus_answers.live.workload_objects import MAKERS
 from herodotus_answers.pending import find_dominant_reason
 from herodotus_answers.preemptions import PreemptionEntry, name_preemptor
 from herodotus_answers.wording import ShortReason
-from herodotus_answers.workload_objects import MAKERS
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
 from herodotus_record.units import format_timestamp, natural_sort_key, pluralize
 

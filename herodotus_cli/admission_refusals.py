@@ -1,7 +1,7 @@
 """The quotas and LimitRanges that would refuse the pods which a what-if creates.
 
 Owns: which pods of the question are new, and reading the objects with the user's rights. Does not own: what the objects
-mean (`herodotus_answers.admission`).
+mean (`herodotus_answers.live.workloads.admission`).
 
 Invariant: objects that cannot be read refuse nothing; no answer fails for them.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from herodotus_answers.admission import describe_refusals
+from herodotus_answers.live.workloads.admission import describe_refusals
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.transport import open_objects
 from herodotus_record.templates import PodTemplateError, parse_pod_template

@@ -4,8 +4,8 @@ Kueue keeps a pod behind a scheduling gate until its Workload is admitted. Volca
 scheduler-plugins, schedule the pods of their own PodGroups. None is this project's scheduler, so no record explains
 such a pod.
 
-Owns: which objects belong to a pod, and what they say. Does not own: the answer's type (`herodotus_answers.live`),
-requests (`transport`), layout (`render.pod`).
+Owns: which objects belong to a pod, and what they say. Does not own: the answer's type
+(`herodotus_answers.live.declarations`), requests (`transport`), layout (`render.pod`).
 
 Invariant: only values of these objects are passed on. An object that is not served or may not be read is named in
 `notes`, and nothing is guessed in its place.
@@ -20,12 +20,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from herodotus_answers.live_objects import is_active
+from herodotus_answers.live.objects import is_active
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live import BatchQueue, BatchQueueQuota
+    from herodotus_answers.live.declarations import BatchQueue, BatchQueueQuota
 
 Json = dict[str, Any]
 Get = Callable[[str], Json]  # returns the object at a path of the API server; raises CliError

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from herodotus_answers.live_objects import find_controller, is_static
+from herodotus_answers.live.objects import find_controller, is_static
 from herodotus_answers.quantities import format_available_amount, format_requested_amount, read_quantity
 from herodotus_cli.object_watch import LISTED, ObjectChange
 

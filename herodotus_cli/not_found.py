@@ -151,9 +151,9 @@ def _answer_without_decision(
 
 def _list_owner_hints(request: PodRequest) -> list[str]:
     """Return hints with who deleted the pod, or the state of the workload that makes pods of such names, or []."""
-    from herodotus_answers.deletions import list_deletions
-    from herodotus_answers.workload_objects import find_maker
-    from herodotus_answers.workload_state import Situation, find_state
+    from herodotus_answers.live.workload_objects import find_maker
+    from herodotus_answers.live.workloads.deletions import list_deletions
+    from herodotus_answers.live.workloads.workload_state import Situation, find_state
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(request.connection, request.environment.environ)
@@ -180,7 +180,7 @@ def describe_missing_decision(error: CliError, pod: Json, request: PodRequest) -
 
     `error` is the error of the request for the pod's explanation.
     """
-    from herodotus_answers.live_objects import has_ended, was_created_with_node
+    from herodotus_answers.live.objects import has_ended, was_created_with_node
 
     if not isinstance(error, ServerError):
         return [f"not evaluated: {error.message.removeprefix('error: ')}"]
@@ -230,7 +230,7 @@ def _is_fresh(pod: Json, now: datetime) -> bool:
 
     A pod with scheduling gates or created with spec.nodeName is not, because no scheduler decides it.
     """
-    from herodotus_answers.live_objects import (
+    from herodotus_answers.live.objects import (
         was_created_with_node,
     )  # here and below, because most pods have a decision
 
@@ -285,7 +285,7 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
 
 def _explain_missing_record(pod: Json) -> str:
     """Return a sentence on why the existing pod has no record, as far as its Pod object shows it."""
-    from herodotus_answers.live_objects import read_scheduler, was_created_with_node
+    from herodotus_answers.live.objects import read_scheduler, was_created_with_node
 
     spec = pod["spec"]
     scheduler, node = read_scheduler(pod), spec.get("nodeName")

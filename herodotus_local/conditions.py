@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from herodotus_answers.live_objects import MAY_FIT
+from herodotus_answers.live.objects import MAY_FIT
 from herodotus_answers.pending import PendingPod, PendingPods, build_pending_pods
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Condition, Pod

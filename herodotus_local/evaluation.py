@@ -20,7 +20,7 @@ import msgspec
 
 from herodotus_answers.cluster_questions import ClusterQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus
-from herodotus_answers.live_objects import MAY_FIT
+from herodotus_answers.live.objects import MAY_FIT
 from herodotus_answers.pending import list_unknown_reasons
 from herodotus_local.cluster_reader import ALLOCATES, ClusterListing
 from herodotus_local.conditions import read_rejection

@@ -113,7 +113,7 @@ def _add_spec_values(answer: Json, connection: ConnectionSettings, environment: 
     """
     if answer["sameQuestion"]:
         return answer
-    from herodotus_answers.spec_differences import add_spec_differences
+    from herodotus_answers.live.pods.spec_differences import add_spec_differences
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(connection, environment.environ)

@@ -22,7 +22,7 @@ from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live import LivePending, NoLongerPendingPod, UncreatedPods
+    from herodotus_answers.live.declarations import LivePending, NoLongerPendingPod, UncreatedPods
     from herodotus_answers.pending import GroupFix, PendingPods
 
 SORT_KEYS = {
@@ -177,7 +177,7 @@ def _read_live(
 
     `query` is for the pods that the command selects, `every` for all of the namespace.
     """
-    from herodotus_answers import live_objects
+    from herodotus_answers.live import objects as live_objects
 
     waiting, unassigned = query.pods(), every.uids()
     if waiting is None and unassigned is None:
@@ -194,7 +194,7 @@ def _look_up_fates(absent: list[NoLongerPendingPod], connection: ConnectionSetti
 
     The API server is asked about all of them at the same time. A fate that cannot be found out is None.
     """
-    from herodotus_answers.live_objects import find_fate
+    from herodotus_answers.live.objects import find_fate
     from herodotus_cli.transport.kubectl import KubectlTransport
 
     transport = KubectlTransport(connection, environment.environ)
@@ -211,7 +211,7 @@ def _look_up_fates(absent: list[NoLongerPendingPod], connection: ConnectionSetti
 
 def _find_uncreated(namespace: str, connection: ConnectionSettings, environment: Environment) -> list[UncreatedPods]:
     """Return the workloads whose pods were never created, as far as the user may read events and workloads."""
-    from herodotus_answers.uncreated_pods import find_uncreated
+    from herodotus_answers.live.workloads.uncreated_pods import find_uncreated
     from herodotus_cli.transport import open_objects
 
     return list(find_uncreated(open_objects(connection, environment.environ), namespace, environment.now()))

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.holders import HeldObject, Holders
-    from herodotus_answers.live import BatchQueue, LivePod, LiveState, QueuePlace
+    from herodotus_answers.live.cluster_objects import ClusterObjects
+    from herodotus_answers.live.declarations import BatchQueue, LivePod, LiveState, QueuePlace
+    from herodotus_answers.live.pods.holders import HeldObject, Holders
     from herodotus_answers.node_groups import EventReport, PodNodeGroups
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
@@ -290,7 +290,7 @@ def _once(
         answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
         lookup = undecided if undecided.pod else query.lookup()
     if not arguments.full:
-        from herodotus_answers.live_objects import add_live
+        from herodotus_answers.live.objects import add_live
 
         if output.format == BRIEF or not is_document(output.format):  # any other document is that of the service
             answer = _add_group_result(answer, connection, environment)
@@ -307,7 +307,7 @@ def _correct_suggestions(
         return answer
     if lookup.pod["metadata"].get("uid") != answer["metadata"].get("uid"):
         return answer
-    from herodotus_answers.template_overrides import correct_suggestions  # here, because most pods are placed
+    from herodotus_answers.live.pods.template_overrides import correct_suggestions  # here, because most pods are placed
     from herodotus_cli.transport import open_objects
 
     return correct_suggestions(answer, lookup.pod, open_objects(connection, environment.environ))
@@ -342,7 +342,7 @@ def _read_live(
 
     Raises CliError if --node-groups has no answer.
     """
-    from herodotus_answers import live_objects
+    from herodotus_answers.live import objects as live_objects
 
     at = environment.now()
     fate = live_objects.find_fate(answer["metadata"].get("uid"), lookup.pod) if lookup.known else None
@@ -371,7 +371,7 @@ def _read_live(
             reports = _read_reports(lookup.pod, objects)
             place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
     if arguments.timeline and is_explanation and fate in live_objects.FATES_WITHOUT_POD:
-        from herodotus_answers.pod_timeline import build_timeline_of_gone  # here, because few pods are gone
+        from herodotus_answers.live.pods.pod_timeline import build_timeline_of_gone  # here, because few pods are gone
         from herodotus_cli.transport import open_objects
 
         recorded = _read_attempts(answer["metadata"], connection, environment)
@@ -404,13 +404,17 @@ def _read_state(
 
     With `attempts`, which returns the recorded attempts, always return the state, with its timeline.
     """
-    from herodotus_answers.pod_state import add_resizes, find_state, is_decision_enough  # here: most pods run well
+    from herodotus_answers.live.pods.pod_state import (  # here: most pods run well
+        add_resizes,
+        find_state,
+        is_decision_enough,
+    )
 
     state = find_state(pod, objects, now)
     if answer:
         add_resizes(state, answer, objects, now)
     if attempts is not None:
-        from herodotus_answers.pod_timeline import build_timeline  # here, because few answers have a timeline
+        from herodotus_answers.live.pods.pod_timeline import build_timeline  # here, because few answers have a timeline
 
         state["timeline"], state["unread"] = build_timeline(pod, objects, attempts()), list(objects.unread)
         return state
@@ -424,7 +428,7 @@ def _read_reports(pod: Json, objects: ClusterObjects) -> list[EventReport]:
     """
     if pod["spec"].get("nodeName"):
         return []
-    from herodotus_answers.cluster_objects import read_event_time  # here, because most pods have a node
+    from herodotus_answers.live.cluster_objects import read_event_time  # here, because most pods have a node
     from herodotus_answers.node_groups import find_node_claims, list_autoscaler_reports
 
     events = objects.list_events({**pod, "kind": "Pod"})
@@ -437,7 +441,7 @@ def _find_place(pod: Json, answer: Json, now: datetime, objects: ClusterObjects)
     """Return the place of a pod that waits for a node in its scheduler's queue, or None if it does not wait there."""
     if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or answer["outcome"]["node"] is not None:
         return None
-    from herodotus_answers.queue_place import find_place  # here, because most pods have a node
+    from herodotus_answers.live.pods.queue_place import find_place  # here, because most pods have a node
 
     return find_place(pod, answer["attempt"], objects, now)
 
@@ -551,7 +555,7 @@ class LiveFacts(NamedTuple):
 
     def build(self, *, is_short: bool = False) -> list[list[Block]]:
         """Return the sections of the screen."""
-        from herodotus_answers.holders import Holders
+        from herodotus_answers.live.pods.holders import Holders
         from herodotus_cli.render import suggestions
         from herodotus_cli.render.screen_elements import TextLine
 
@@ -571,7 +575,7 @@ def read_live_facts(answer: Json, transport: KubectlTransport) -> LiveFacts | No
     """
     from contextlib import ExitStack  # here and below, because most pods are placed
 
-    from herodotus_answers.holders import find_held
+    from herodotus_answers.live.pods.holders import find_held
 
     held = find_held(answer)
     needed = [right for suggestion in answer.get("suggestions") or () for right in suggestion["rights"]]
@@ -586,7 +590,7 @@ def read_live_facts(answer: Json, transport: KubectlTransport) -> LiveFacts | No
 
 def _read_holders(held: HeldObject, query: NodePodsQuery) -> Holders | HeldObject | None:
     """Return the holders, the object itself if the user may not list them, or None if the request failed."""
-    from herodotus_answers.holders import find_holders
+    from herodotus_answers.live.pods.holders import find_holders
 
     pods = query.pods()
     if pods is not None:
@@ -604,7 +608,7 @@ def _show(
     if output.format not in SCREEN_FORMATS:
         environment.print_answer(answer, output, lambda _view: [])
         return
-    from herodotus_answers.live_objects import drop_advice, get_fate, withdraw_placement
+    from herodotus_answers.live.objects import drop_advice, get_fate, withdraw_placement
     from herodotus_cli.render.screen_elements import TextLine
 
     fate = get_fate(answer)
@@ -630,7 +634,7 @@ def _show(
 
 def _answer_undecided(request: not_found.PodRequest, output: OutputOptions, pod: Json, error: CliError) -> Json:
     """Return the document about a pod without a decision. `error` is the error of the request for its explanation."""
-    from herodotus_answers.live_objects import read_scheduler
+    from herodotus_answers.live.objects import read_scheduler
     from herodotus_answers.unrecorded import OBSERVE, build_undecided  # here, because few pods have no decision
 
     notes, changes = not_found.describe_missing_decision(error, pod, request), list[str]()

@@ -18,9 +18,9 @@ from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import LiveWorkload
-    from herodotus_answers.workload_objects import Workload
+    from herodotus_answers.live.cluster_objects import ClusterObjects
+    from herodotus_answers.live.declarations import LiveWorkload
+    from herodotus_answers.live.workload_objects import Workload
 
 _MAX_ZONE_NODES = 200  # nodes whose zones are fetched; each adds up to 30 kB to the response
 _MAX_NAMES = 5  # similar names or other namespaces in a hint
@@ -88,7 +88,7 @@ def _once(
     output: OutputOptions,
     environment: Environment,
 ) -> None:
-    from herodotus_answers.workload_objects import KINDS, Workload
+    from herodotus_answers.live.workload_objects import KINDS, Workload
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(connection, environment.environ)
@@ -100,7 +100,7 @@ def _once(
     present = Workload(name_of_kind, arguments.name, namespace, objects, environment.now())
     answer = _fetch(path, present, connection, output, environment)
     if output.format != "name":
-        from herodotus_answers.live_objects import add_live
+        from herodotus_answers.live.objects import add_live
 
         answer = add_live(answer, _read_live(answer, present, connection, output, environment))
     from herodotus_cli.render import workload as workload_screen
@@ -113,7 +113,7 @@ def _once(
 
 def _find_kind(name: str, namespace: str, objects: ClusterObjects) -> str:
     """Return the kind of the workload with a name. Raises CliError if there is none or more than one."""
-    from herodotus_answers.workload_objects import KINDS, SHORT, find_kinds
+    from herodotus_answers.live.workload_objects import KINDS, SHORT, find_kinds
 
     kinds = find_kinds(name, namespace, objects)
     if len(kinds) == 1:
@@ -133,7 +133,7 @@ def _name_hints(kind: str, name: str, namespace: str, objects: ClusterObjects) -
     """Return hints with the names of workloads that the user may have meant. Without `kind`, of every kind."""
     from difflib import get_close_matches
 
-    from herodotus_answers.workload_objects import KINDS, SHORT, find_kinds, list_names
+    from herodotus_answers.live.workload_objects import KINDS, SHORT, find_kinds, list_names
 
     others = [f"{SHORT[each]}/{name}" for each in find_kinds(name, namespace, objects)]
     if kind and others:
@@ -189,7 +189,7 @@ def _fetch(
 
 def _not_found(present: Workload, error: CliError) -> ServerError:
     """Return the error about a workload that does not exist. `error` is that of the decisions service or local mode."""
-    from herodotus_answers.deletions import describe_last_event
+    from herodotus_answers.live.workloads.deletions import describe_last_event
 
     hints = _name_hints(present.kind, present.name, present.namespace, present.objects)
     if last := describe_last_event(present.kind, present.name, present.namespace, present.objects, present.now):
@@ -202,7 +202,7 @@ def _not_found(present: Workload, error: CliError) -> ServerError:
 
 def _is_known(present: Workload) -> bool:
     """Return whether the API server has the workload, or pods or events of it."""
-    from herodotus_answers.workload_objects import MAKERS
+    from herodotus_answers.live.workload_objects import MAKERS
 
     if present.is_read:
         return True
@@ -247,8 +247,8 @@ def _read_live(
     environment: Environment,
 ) -> LiveWorkload | None:
     """Return the state of the workload and its pods by present zone, or None if neither is known."""
-    from herodotus_answers.live_objects import build_live_workload
-    from herodotus_answers.workload_state import Situation, add_state
+    from herodotus_answers.live.objects import build_live_workload
+    from herodotus_answers.live.workloads.workload_state import Situation, add_state
 
     zone_of = _read_zones(answer, connection, environment)
     live = build_live_workload(environment.now(), answer.get("nodes", ()), zone_of)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_answers.live_objects import is_earlier_attempt
+from herodotus_answers.live.objects import is_earlier_attempt
 from herodotus_cli.render import formatting, inputs, rejections, scores, suggestions
 from herodotus_cli.render import state as pod_state
 from herodotus_cli.render.formatting import (
@@ -122,7 +122,7 @@ def _waits_for_members(state: Json) -> bool:
 
 def _decision_says_more(state: Json, answer: Json, view: ViewOptions) -> bool:
     """Return whether a pod without a node is only in the state that its last attempt explains."""
-    from herodotus_answers.pod_state import is_decision_enough  # here, because most answers have no state
+    from herodotus_answers.live.pods.pod_state import is_decision_enough  # here, because most answers have no state
 
     return answer["outcome"]["node"] is None and is_decision_enough(state, answer, view.now)  # type: ignore[arg-type]
 

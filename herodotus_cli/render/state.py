@@ -1,6 +1,6 @@
 """The blocks about the state that a pod or a workload is really in: a LiveState -> headline, causes, fixes, timeline.
 
-Owns: their layout. Does not own: states, causes and remedies (`herodotus_answers.live`).
+Owns: their layout. Does not own: states, causes and remedies (`herodotus_answers.live.declarations`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sections that say what would make a pending pod fit: suggestions, with commands to paste, and who holds what.
 
 Owns: their layout. Does not own: sentences and commands (`herodotus_answers.suggestions`), finding the pods that hold
-what a pending pod lacks (`herodotus_answers.holders`).
+what a pending pod lacks (`herodotus_answers.live.pods.holders`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOpti
 from herodotus_record.units import format_requested
 
 if TYPE_CHECKING:
-    from herodotus_answers.holders import Holders
+    from herodotus_answers.live.pods.holders import Holders
 
 Json = dict[str, Any]
 _INDENT = " " * 5  # less than the label of a fix, because commands are long
@@ -103,7 +103,7 @@ def build_holders(holders: Holders, *, is_short: bool = False) -> list[Block]:
 
     If `is_short`, return one row with their number in place of the table.
     """
-    from herodotus_answers.holders import MAX_NAMED, describe_holders  # here, because most pods are placed
+    from herodotus_answers.live.pods.holders import MAX_NAMED, describe_holders  # here, because most pods are placed
 
     held = holders.held
     if not holders.pods:

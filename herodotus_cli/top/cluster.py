@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from herodotus_answers.holders import read_request
-from herodotus_answers.live_objects import has_ended, read_owner
-from herodotus_answers.node_rules import describe_taint, read_labels, read_zone
+from herodotus_answers.live.node_rules import describe_taint, read_labels, read_zone
+from herodotus_answers.live.objects import has_ended, read_owner
+from herodotus_answers.live.pods.holders import read_request
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import natural_sort_key
 

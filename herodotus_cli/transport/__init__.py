@@ -14,7 +14,7 @@ from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.cluster_objects import ClusterObjects
+    from herodotus_answers.live.cluster_objects import ClusterObjects
     from herodotus_cli.connection import ConnectionSettings
     from herodotus_cli.transport.kubectl_proxy import KubectlProxy
     from herodotus_cli.transport.local import LocalTransport
@@ -99,7 +99,7 @@ def open_objects(connection: ConnectionSettings, environ: Mapping[str, str]) -> 
     """
     from http.client import HTTPException  # here and below, because most answers read no objects
 
-    from herodotus_answers.cluster_objects import ClusterObjects, no_objects
+    from herodotus_answers.live.cluster_objects import ClusterObjects, no_objects
     from herodotus_client.responses import ServiceError, parse_response
 
     if not connection.reaches_cluster:

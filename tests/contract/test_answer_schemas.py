@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from herodotus_answers.live_objects import build_live_pending, find_no_longer_pending, find_untried
+from herodotus_answers.live.objects import build_live_pending, find_no_longer_pending, find_untried
 from herodotus_answers.pending import apply_live, build_pending_pods
 from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation
 from herodotus_answers.schema import ID

@@ -4,7 +4,7 @@ kube-scheduler counts such a pod with what it asks for, so that its node is over
 kubelet counts other deferred pods of the node with what they have, and may resize the pod earlier than a plan says.
 
 Owns: which pods wait for a resize, the goal. Does not own: the search for moves (`search`), the causes of a deferred
-resize (`herodotus_answers.resize_causes`).
+resize (`herodotus_answers.live.pods.resize_causes`).
 """
 
 from __future__ import annotations

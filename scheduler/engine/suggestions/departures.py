@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_answers.outdated_pods import REVISION_LABEL
+from herodotus_answers.live.pods.outdated_pods import REVISION_LABEL
 from herodotus_answers.suggestions import HASH_LABEL, find_deployment
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns

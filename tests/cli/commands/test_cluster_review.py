@@ -11,7 +11,6 @@ import pytest
 
 from herodotus_answers.brief import shorten
 from herodotus_answers.cluster_headlines import HIDDEN_REASON
-from herodotus_answers.cluster_objects import ClusterObjects
 from herodotus_answers.cluster_review import (
     BlockedPod,
     Capacity,
@@ -20,6 +19,7 @@ from herodotus_answers.cluster_review import (
     ReviewedPlacement,
     build_cluster_review,
 )
+from herodotus_answers.live.cluster_objects import ClusterObjects
 from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
 from herodotus_answers.node_list import build_node_list
 from herodotus_cli import admission_refusals, progress

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.holders import HeldObject, Holder, find_held, find_holders
+from herodotus_answers.live.pods.holders import HeldObject, Holder, find_held, find_holders
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_cli.render.suggestions import build_holders

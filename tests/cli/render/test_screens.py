@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.live_objects import drop_advice
+from herodotus_answers.live.objects import drop_advice
 from herodotus_cli.render.pod import build_screen
 from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import (

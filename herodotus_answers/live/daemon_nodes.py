@@ -1,0 +1,86 @@
+"""Find on which nodes a DaemonSet has no pod, and why: as the DaemonSet controller decides where pods are to be.
+
+Owns: node selector, required node affinity and taints of a DaemonSet's template against nodes. Does not own: what it
+means for the workload (`workload_state`). Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.live.node_rules import (
+    describe_taint,
+    list_lacking_labels,
+    list_pod_terms,
+    matches_any_term,
+    tolerates,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from herodotus_answers.live.declarations import NodesWithoutPod
+
+Json = dict[str, Any]
+MAX_NAMES: Final = 10
+# Taints that the DaemonSet controller lets every pod of its own tolerate, by effect.
+_TOLERATED: Final = frozenset(
+    f"node.kubernetes.io/{name}"
+    for name in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+)
+_NETWORK: Final = "node.kubernetes.io/network-unavailable"  # tolerated by pods on the host's network alone
+
+
+def find_nodes_without_pod(pod_spec: Json, nodes: Iterable[Json], occupied: Iterable[str]) -> list[NodesWithoutPod]:
+    """Return the nodes without a pod by reason: those that lack a pod first, then those that are to have none.
+
+    `pod_spec` is that of the template, and `occupied` has the nodes that have a pod or are meant by one that waits.
+    """
+    taken = set(occupied)
+    groups: dict[tuple[int, str, str], list[str]] = {}
+    for node in nodes:
+        name = str(node["metadata"]["name"])
+        if name in taken:
+            continue
+        key = _exclude(pod_spec, node)
+        groups.setdefault(key, []).append(name)
+    return [
+        {"code": code, "text": text, "count": len(names), "nodes": sorted(names)[:MAX_NAMES]}  # type: ignore[typeddict-item]
+        for (_, code, text), names in sorted(groups.items())
+    ]
+
+
+def read_meant_node(pod: Json) -> str:
+    """Return the node that a DaemonSet's pod is on or is meant for, by its affinity; "" if it has none."""
+    if pod["spec"].get("nodeName"):
+        return str(pod["spec"]["nodeName"])
+    for term in list_pod_terms(pod["spec"]):
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and field.get("operator") == "In":
+                return str((field.get("values") or [""])[0])
+    return ""
+
+
+def _exclude(pod_spec: Json, node: Json) -> tuple[int, str, str]:
+    """Return an order, the code, and the text of why a node has no pod."""
+    lacking = list_lacking_labels(pod_spec, node)
+    if lacking:
+        return 1, "not-selected", f"without the label {', '.join(lacking)}"
+    terms = list_pod_terms(pod_spec)
+    if terms and not matches_any_term(terms, node):
+        return 1, "not-selected", "excluded by the required node affinity"
+    for taint in list_untolerated_taints(pod_spec, node):
+        return 2, "taint", f"taint {describe_taint(taint)} is not tolerated"
+    return 0, "missing", "a pod is to be there and does not exist"
+
+
+def list_untolerated_taints(pod_spec: Json, node: Json) -> list[Json]:
+    """Return the taints of a node that keep a DaemonSet's pod away."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return [t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute") and not _tolerates(pod_spec, t)]
+
+
+def _tolerates(pod_spec: Json, taint: Json) -> bool:
+    if taint["key"] in _TOLERATED or (taint["key"] == _NETWORK and pod_spec.get("hostNetwork")):
+        return True
+    return tolerates(pod_spec.get("tolerations") or (), taint)

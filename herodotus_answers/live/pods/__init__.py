@@ -1,0 +1,1 @@
+"""Pods: the state of one, from its creation to its end, and the causes of each state."""

@@ -1,0 +1,590 @@
+"""Find the state that a pod is really in, from its object, its events and the objects that it names.
+
+Owns: which state it is, who has to act, and the causes of pods that no scheduler has placed. Does not own: why a pod
+waits for a node beyond the decision (`waiting_causes`), containers (`kubelet_causes`), ends (`pod_ending`), the
+timeline (`pod_timeline`), codes and their meanings (`live_codes`), reading (`cluster_objects`), types (`live`). Pure.
+
+Invariant: a state follows from objects that were read. What cannot be read is in `unread`, and no absence is concluded
+from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.objects import has_ended, is_static, read_scheduler, was_created_with_node
+from herodotus_answers.live.pod_facts import (
+    begin_sentence,
+    clean,
+    find_owner,
+    format_ago,
+    format_seconds,
+    is_pointer,
+    kubectl,
+    make_cause,
+    make_event_cause,
+    make_remedy,
+    make_state,
+    parse_time,
+    patch_template,
+    quote_patch,
+    read_conditions,
+    read_reporter,
+)
+
+if TYPE_CHECKING:
+    from herodotus_answers.live.cluster_objects import ClusterObjects
+    from herodotus_answers.live.declarations import LiveCause, LiveState, Remedy
+
+Json = dict[str, Any]
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+_DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
+_MANAGER: Final = "kube-controller-manager"
+_FAILED: Final = "FailedScheduling"
+_FRESH: Final = timedelta(seconds=10)  # a scheduler that runs has tried an older pod
+_NEAR: Final = 0.75  # similarity of two scheduler names, one of which may be misspelled
+# By the first words of a cause's code: what kube-scheduler waits for before it tries the pod (PreEnqueue).
+_HOLDERS: Final = {
+    "pod-group-": "pod group",
+    "device-claim-": "resource claims",
+    "claim-template-missing": "resource claims",
+}
+# Causes of pods that do not start, behind which a faulty node may be.
+_NODE_RELATED_CAUSES: Final = (
+    "sandbox-failed",
+    "volume-failed",
+    "devices-failed",
+    "kubelet-event",
+    "kubelet-waits",
+    "image-pull",
+)
+_ENDING_PROBES: Final = ("probe-liveness", "probe-startup")
+# By the domain of a scheduling gate: who removes it.
+_GATE_OWNERS: Final = {
+    "kueue.x-k8s.io": "Kueue, when it admits the pod's Workload",
+    "scheduling.volcano.sh": "Volcano, when it admits the pod's PodGroup",
+    "volcano.sh": "Volcano, when it admits the pod's PodGroup",
+    "multiarch.openshift.io": "the Multiarch Tuning Operator",
+    "grove.io": "Grove, when the pod gang exists",
+    "karpenter.sh": "Karpenter",
+}
+
+
+def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    """Return the state of a pod. `now` is the time to which ages refer."""
+    spec, meta = pod["spec"], pod["metadata"]
+    if meta.get("deletionTimestamp") and (not has_ended(pod) or meta.get("finalizers")):
+        return _find_terminating(pod, objects, now)
+    if has_ended(pod):
+        return _find_ended(pod, objects, now)
+    if spec.get("nodeName"):
+        return _find_on_node(pod, objects, now)
+    if spec.get("schedulingGates"):
+        return _find_gated(pod, objects, now)
+    return _find_waiting(pod, objects, now)
+
+
+def add_resizes(state: LiveState, answer: Json, objects: ClusterObjects, now: datetime) -> None:
+    """Add to the state of a pod that waits, and of which no other cause is known, the resizes that hold what it lacks.
+
+    `answer` is the explanation of its decision.
+    """
+    from herodotus_answers.live.pods.resize_causes import find_resizes_against
+
+    if state["code"] != "pod-waits-for-node" or {cause["code"] for cause in state["causes"]} - {"no-node-found"}:
+        return
+    if causes := list(find_resizes_against(answer, objects, now)):
+        state["headline"] = f"Pending: waits for a node. {begin_sentence(causes[0]['text'])}."
+        state["causes"] = [*causes, *state["causes"]]
+
+
+def is_decision_enough(state: LiveState, answer: Json, now: datetime) -> bool:
+    """Return whether the decision that an answer explains says the same as the state of its pod, and more."""
+    codes = [cause["code"] for cause in state["causes"]]
+    is_recorded = answer["attempt"]["source"] != "evaluated"
+    if state["code"] == "pod-running":
+        return not codes and is_recorded  # an evaluation says where the pod fits, not that it runs
+    if any(code.startswith("pod-group-") for code in codes):
+        return False  # what holds the group, no attempt at one pod tells
+    if state["code"] == "pod-not-tried":
+        created = parse_time(answer["attempt"].get("podCreatedAt")) or now
+        is_fresh = codes == ["scheduler-behind"] and now - created < _FRESH
+        return is_recorded or is_fresh  # a record shows an attempt of which the pod has no trace
+    if state["code"] != "pod-waits-for-node" or codes not in ([], ["no-node-found"]):
+        return False
+    return is_recorded or answer["outcome"]["node"] is None
+
+
+# --- pods without a node --------------------------------------------------------------------------------------------
+
+
+def _find_gated(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    gates = [str(gate["name"]) for gate in pod["spec"]["schedulingGates"]]
+    causes = [_explain_gate(pod, name, position, objects) for position, name in enumerate(gates)]
+    events = objects.list_events({**pod, "kind": "Pod"})
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    causes += [make_event_cause("gate-event", "", event, now) for event in warnings[-1:]]
+    owners = list(dict.fromkeys(_find_gate_owner(name) for name in gates))
+    named = "gate" if len(gates) == 1 else "gates"
+    headline = (
+        f"Waits for its scheduling {named} {', '.join(gates)}: no scheduler tries the pod before"
+        f" {'it is' if len(gates) == 1 else 'they are'} removed"
+    )
+    actor = ", ".join(owner.partition(",")[0] for owner in owners if owner) or "whoever set the gate"
+    return make_state("pod-gated", headline, actor, causes, objects.unread)
+
+
+def _find_gate_owner(gate: str) -> str:
+    """Return who removes a scheduling gate: a known owner, which a comma and "when …" may follow, or its controller.
+
+    The gate's domain names the controller. A gate whose name has no domain gives "".
+    """
+    domain = gate.partition("/")[0] if "/" in gate else ""
+    known = next((who for of, who in _GATE_OWNERS.items() if domain == of or domain.endswith(f".{of}")), "")
+    return known or (f"the controller of {domain}" if domain else "")
+
+
+def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) -> LiveCause:
+    owner = _find_gate_owner(gate)
+    managers = [
+        str(entry.get("manager"))
+        for entry in pod["metadata"].get("managedFields") or ()
+        if "f:schedulingGates" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
+    text = f"gate {gate}: {owner} removes it" if owner and "," not in owner else f"gate {gate}"
+    if owner and "," in owner:
+        who, _, when = owner.partition(", ")
+        text = f"gate {gate}: {who} removes it, {when}"
+    elif not owner:
+        text = f"gate {gate}: its name has no domain, so which controller removes it is not known"
+    text += f" (set by {managers[-1]})" if managers else ""
+    labels = pod["metadata"].get("labels") or {}
+    queue = labels.get("kueue.x-k8s.io/queue-name")
+    others = [str(each["name"]) for each in pod["spec"]["schedulingGates"]]
+    if queue and gate.startswith("kueue.x-k8s.io/"):
+        text += f" (LocalQueue {queue})"
+    elif queue and not any(name.startswith("kueue.x-k8s.io/") for name in others):
+        text += f"; Kueue (LocalQueue {queue}) does not hold the pod: it has none of Kueue's gates"
+    path = f"/spec/schedulingGates/{position}"
+    patch = [{"op": "test", "path": f"{path}/name", "value": gate}, {"op": "remove", "path": path}]
+    command = kubectl(pod, f"patch pod {pod['metadata']['name']}", "--type=json", "-p", quote_patch(patch))
+    remedies: list[Remedy] = []
+    if not owner:
+        made = find_owner(pod, objects)
+        again = f"; new pods of {made.label} may get it again" if made else ""
+        remedies = [make_remedy(f"remove the gate, if no controller is to remove it{again}", command)]
+    return make_cause("scheduling-gate", text, "spec.schedulingGates", remedies=remedies)
+
+
+def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    from herodotus_answers.live.pods.claim_causes import find_unread_claims
+    from herodotus_answers.live.pods.outdated_pods import find_outdated
+    from herodotus_answers.live.pods.pod_ending import explain_closed_node
+    from herodotus_answers.live.pods.waiting_causes import find_waiting_causes
+
+    if nominated := (pod.get("status") or {}).get("nominatedNodeName"):
+        victims = _find_victims(pod, nominated, objects, now)
+        closed = explain_closed_node(pod, nominated, objects, now)
+        if closed is not None:
+            headline = f"Pending: waits for a node. {begin_sentence(closed['text'])}"
+            for victim in victims:
+                victim["remedies"] = []  # its end would not help
+            return make_state("pod-waits-for-node", headline, "user", [closed, *victims], objects.unread)
+        if victims:
+            names = ", ".join(str(cause["object"]).partition("/")[2] for cause in victims)
+            headline = f"Nominated for {nominated}, waits for {names} to end there: still terminating"
+            return make_state("pod-waits-for-victims", headline, "kubelet", victims, objects.unread)
+    condition = read_conditions(pod).get("PodScheduled") or {}
+    if condition.get("reason") == "SchedulingGated":  # its gates are gone, and no scheduler has tried it since
+        condition = {}
+    outdated = find_outdated(pod, objects)
+    causes = [*([outdated] if outdated else []), *find_waiting_causes(pod, objects)]
+    if not condition and not (tried := _find_attempt_event(pod, objects)):
+        return _find_not_tried(pod, causes, objects, now)
+    if condition:  # it changes its message with an attempt, but its time only with its status
+        ago, said, source = "", condition.get("message"), "status.conditions[PodScheduled]"
+        at = condition.get("lastTransitionTime")
+    else:
+        at = read_event_time(tried)
+        ago, source = format_ago(at, now), "Event FailedScheduling"
+        said = tried.get("message") if tried["reason"] == _FAILED else ""  # events of other reasons follow
+    if message := clean(said):
+        causes.append(make_cause("no-node-found", f"{read_scheduler(pod)}{ago}: {message}", source, at=at))
+    named = {cause["object"] for cause in causes}
+    causes += (cause for cause in find_unread_claims(pod, objects) if cause["object"] not in named)
+    causes += _list_extender_causes(pod, objects, now)
+    if nominated and objects.is_absent("Node", nominated):
+        text = f"it is still nominated for node {nominated}, which does not exist: preemption there helps it no longer"
+        causes.append(make_cause("nominated-node-missing", text, "status.nominatedNodeName", of=f"Node/{nominated}"))
+    why = causes[0]["text"] if causes else "its PodScheduled condition has no message"
+    is_of_attempt = bool(causes) and causes[0]["code"] == "no-node-found"  # what was true then may not be so now
+    why = f"Last attempt: {why}" if is_of_attempt else begin_sentence(why)
+    return make_state("pod-waits-for-node", f"Pending: waits for a node. {why}", "user", causes, objects.unread)
+
+
+def _find_attempt_event(pod: Json, objects: ClusterObjects) -> Json:
+    """Return the last event of an attempt at the pod, or {}: FailedScheduling, or a warning of its scheduler."""
+    events = list(reversed(objects.list_events({**pod, "kind": "Pod"})))
+    failed = (event for event in events if event.get("reason") == _FAILED)
+    return next(failed, None) or next((event for event in events if _is_warning_of(read_scheduler(pod), event)), {})
+
+
+def _is_warning_of(scheduler: str, event: Json) -> bool:
+    component = read_reporter(event)
+    return event.get("type") == "Warning" and component == scheduler
+
+
+def _list_extender_causes(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
+    """Yield what a scheduler or its extender says in events of its own, such as FilteringFailed: the newest of each."""
+    scheduler, newest = read_scheduler(pod), dict[str, Json]()
+    for event in objects.list_events({**pod, "kind": "Pod"}):
+        if _is_warning_of(scheduler, event) and event.get("reason") not in (_FAILED, "Preempted"):
+            newest[str(event["reason"])] = event
+    for reason, event in newest.items():
+        at = read_event_time(event)
+        text = f"{scheduler}{format_ago(at, now)}: {reason}: {clean(event.get('message'))}"
+        yield make_cause("no-node-found", text, f"Event {reason}", at=at)
+
+
+def _find_victims(pod: Json, node: str, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
+    """Return a cause for each pod that is terminating on the nominated node, as far as pods may be listed."""
+    from herodotus_answers.live.pods.pod_ending import describe_termination, find_termination_causes
+
+    causes = []
+    for victim in objects.list_pods_of_node(node, pod["metadata"]["namespace"]).items:
+        meta = victim["metadata"]
+        if not meta.get("deletionTimestamp") or has_ended(victim):
+            continue
+        reasons = find_termination_causes(victim, objects, now)
+        name = (
+            meta["name"] if meta["namespace"] == pod["metadata"]["namespace"] else f"{meta['namespace']}/{meta['name']}"
+        )
+        priorities = [int(each["spec"].get("priority") or 0) for each in (victim, pod)]
+        is_preempted = (read_conditions(victim).get("DisruptionTarget") or {}).get("reason") == "PreemptionByScheduler"
+        if not is_preempted and priorities[0] >= priorities[1]:
+            continue
+        text = f"{name} on {node} is {'preempted and ' if is_preempted else ''}terminating"
+        text += describe_termination(victim, now)
+        text += f": {reasons[0]['text']}" if reasons else ""
+        remedies = [remedy for reason in reasons for remedy in reason["remedies"]]
+        at, source = meta["deletionTimestamp"], f"Pod/{meta['name']} metadata.deletionTimestamp"
+        causes.append(make_cause("victim-terminating", text, source, of=f"Pod/{name}", at=at, remedies=remedies))
+    return causes
+
+
+# --- pods that no scheduler has tried -------------------------------------------------------------------------------
+
+
+def _find_not_tried(pod: Json, causes: list[LiveCause], objects: ClusterObjects, now: datetime) -> LiveState:
+    """Return the state of a pod without a condition or an event of a scheduler."""
+    scheduler, created = read_scheduler(pod), pod["metadata"].get("creationTimestamp")
+    age = now - (parse_time(created) or now)
+    found = _explain_silence(pod, scheduler, age, objects, now)
+    word = "Pending: not tried yet" if age < _FRESH else "Pending: never tried"
+    headline = (
+        f"{word} by {scheduler} in the {format_seconds(age.total_seconds())} since it was created: no condition"
+        f"{', and its events cannot be read' if 'Event' in objects.unread else ' and no event of an attempt'}"
+    )
+    holder, is_silent = _find_holder(causes), found["code"] == "scheduler-silent"
+    if found["code"] == "scheduler-unknown":
+        headline = f"Pending: never tried. Nothing in the cluster shows a scheduler named {scheduler}"
+    elif holder:  # which is why the scheduler has not tried it, unless its Lease says that it does not run
+        headline = f"Pending: waits for its {holder}. {begin_sentence(causes[0]['text'])}"
+        causes += [found] if is_silent and found["object"] else []
+        return make_state("pod-not-tried", headline, "user", causes, objects.unread)
+    elif is_silent:
+        headline = f"{word}: {scheduler} seems not to run"
+    return make_state("pod-not-tried", headline, "user", [found, *causes], objects.unread)
+
+
+def _find_holder(causes: list[LiveCause]) -> str:
+    """Return for what a scheduler waits before it tries a pod, by the pod's first cause; "" if for nothing."""
+    code = causes[0]["code"] if causes else ""
+    return next((holder for prefix, holder in _HOLDERS.items() if code.startswith(prefix)), "")
+
+
+def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: ClusterObjects, now: datetime) -> LiveCause:
+    """Return why a scheduler has not tried a pod, by its Lease and by what it did with other pods."""
+    lease, is_known = find_lease(scheduler, objects)
+    listed = objects.list_objects("Pod")
+    if listed.missing:
+        listed = objects.list_objects("Pod", pod["metadata"]["namespace"])
+    tried = _find_last_attempts(listed.items)
+    last = tried.get(scheduler, "")
+    untried = sum(
+        read_scheduler(each) == scheduler and not each["spec"].get("nodeName") and not read_conditions(each)
+        for each in listed.items
+        if not each["spec"].get("schedulingGates")
+    )
+    others = f"; {untried - 1} other pods of it are untried too" if untried > 1 else ""
+    if lease is not None:
+        name = f"{lease['metadata']['namespace']}/{lease['metadata']['name']}"
+        renewed, left = lease["spec"].get("renewTime"), read_lease_left(lease, now)
+        if left is not None and left < 0:
+            text = f"{_describe_expired_lease(scheduler, lease, now)}{others}"
+            remedy = make_remedy(f"look at the pods of {scheduler} and start it again")
+            return make_cause(
+                "scheduler-silent",
+                text,
+                "Lease spec.renewTime",
+                of=f"Lease/{name.partition('/')[2]}",
+                at=renewed,
+                remedies=[remedy],
+            )
+        holder, ago = lease["spec"].get("holderIdentity") or "nobody", format_ago(renewed, now)
+        text = f"{scheduler} runs: {holder} renewed its Lease {name}{ago}. It has not tried this pod{others}"
+        return make_cause(
+            "scheduler-behind", text, "Lease spec.renewTime", of=f"Lease/{name.partition('/')[2]}", at=renewed
+        )
+    created = str(pod["metadata"].get("creationTimestamp") or "")
+    if scheduler == DEFAULT_SCHEDULER and lease is None and is_known and last and last < created:
+        ago = format_ago(last, now)
+        text = "there is no Lease kube-system/kube-scheduler, and the last change of PodScheduled that"
+        text += f" {scheduler} made on another pod was{ago}{others}"
+        remedies = [make_remedy("start kube-scheduler, or see why it does not run")]
+        return make_cause("scheduler-silent", text, "Leases, Pod status.conditions", at=last, remedies=remedies)
+    if scheduler in tried:
+        changed = f" (last change of PodScheduled{format_ago(last, now)})" if last else ""
+        text = f"{scheduler} has tried other pods{changed}, and not this one{others}"
+        return make_cause("scheduler-behind", text, "Pod status.conditions[PodScheduled]", at=last)
+    names = sorted(tried.keys() - {scheduler})
+    if scheduler == DEFAULT_SCHEDULER:
+        where = "there is no Lease kube-system/kube-scheduler" if is_known else "its Lease cannot be read"
+        text = f"no sign of a running {scheduler}: {where}, and no pod that can be read was tried by it{others}"
+        remedy = make_remedy("start kube-scheduler, or see why it does not run")
+        look = "kubectl get pods -n kube-system -l component=kube-scheduler"
+        source = "Leases, Pod status.conditions"
+        return make_cause("scheduler-silent", text, source, remedies=[remedy], inspect=look)
+    if find_lease(DEFAULT_SCHEDULER, objects)[0] is not None:
+        names = sorted({*names, DEFAULT_SCHEDULER})
+    known = f"; schedulers seen: {', '.join(names)}" if names else "; no other scheduler is seen either"
+    where = "no Lease has its name" if is_known else "Leases cannot be read"
+    text = f"schedulerName is {scheduler}, but {where} and no pod that can be read was tried by it{known}"
+    remedies = _choose_scheduler(pod, scheduler, names, objects)
+    return make_cause("scheduler-unknown", text, "spec.schedulerName, Leases, Pod status.conditions", remedies=remedies)
+
+
+def find_lease(scheduler: str, objects: ClusterObjects) -> tuple[Json | None, bool]:
+    """Return the Lease of a scheduler, or None; and whether Leases could be read."""
+    if scheduler == DEFAULT_SCHEDULER:
+        lookup = objects.get("Lease", _DEFAULT_LEASE[1], _DEFAULT_LEASE[0])
+        return lookup.object, lookup.object is not None or lookup.is_absent
+    listed = objects.list_objects("Lease", fields=f"metadata.name={scheduler}")
+    if not listed.missing:
+        return next(iter(listed.items), None), True
+    lookup = objects.get("Lease", scheduler, _DEFAULT_LEASE[0])
+    return lookup.object, False
+
+
+def read_lease_left(lease: Json, now: datetime) -> float | None:
+    """Return for how many seconds a Lease is valid, negative if it has expired; None if that is not known."""
+    renewed, duration = parse_time(lease["spec"].get("renewTime")), lease["spec"].get("leaseDurationSeconds")
+    if renewed is None or duration is None:
+        return None
+    return (renewed + timedelta(seconds=int(duration)) - now).total_seconds()
+
+
+def _describe_expired_lease(component: str, lease: Json, now: datetime) -> str:
+    """Return the clause that the holder of a component's Lease does not renew it."""
+    meta, spec = lease["metadata"], lease["spec"]
+    holder, ago = spec.get("holderIdentity") or "nobody", format_ago(spec.get("renewTime"), now)
+    name = f"{meta['namespace']}/{meta['name']}"
+    return f"{component} does not renew its Lease {name}: held by {holder}, last renewed{ago}, expired"
+
+
+def explain_silent_manager(objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return the cause that kube-controller-manager does not run, by its Lease; None if it does or has no Lease.
+
+    Without it no controller makes anything: no ReplicaSet, no Job, and no pod.
+    """
+    lease = objects.get("Lease", _MANAGER, "kube-system").object
+    left = read_lease_left(lease, now) if lease is not None else None
+    if lease is None or left is None or left >= 0:
+        return None
+    text = f"{_describe_expired_lease(_MANAGER, lease, now)}, so that no controller makes pods"
+    remedies = [make_remedy(f"start {_MANAGER}, or see why it does not run")]
+    look = f"kubectl get pods -n kube-system -l component={_MANAGER}"
+    of, at = f"Lease/{_MANAGER}", lease["spec"].get("renewTime")
+    return make_cause("controller-silent", text, "Lease spec.renewTime", of=of, at=at, remedies=remedies, inspect=look)
+
+
+def _find_last_attempts(pods: Iterable[Json]) -> dict[str, str]:
+    """Return the schedulers that have tried any of the pods, with the time of the last change, "" if unknown.
+
+    A scheduler may have tried a pod again since then: only a first attempt, and one that binds, change the status.
+    """
+    last: dict[str, str] = {}
+    for pod in pods:
+        condition = read_conditions(pod).get("PodScheduled")
+        if condition is None or was_created_with_node(pod):
+            continue
+        name, at = read_scheduler(pod), str(condition.get("lastTransitionTime") or "")
+        last[name] = max(last.get(name, ""), at)
+    return last
+
+
+def _choose_scheduler(pod: Json, scheduler: str, known: list[str], objects: ClusterObjects) -> list[Remedy]:
+    from difflib import get_close_matches  # here, because few pods name an unknown scheduler
+
+    if not known:
+        return []
+    near = get_close_matches(scheduler, known, 1, _NEAR)
+    chosen = near[0] if near else DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in known else known[0]
+    owner = find_owner(pod, objects)
+    if owner is not None and owner.has_template:
+        command = patch_template(pod, owner, {"schedulerName": chosen})
+        return [make_remedy(f"set schedulerName: {chosen} in {owner.label}, which replaces its pods", command)]
+    who = f"{owner.label} and its template" if owner else "the pod"
+    return [make_remedy(f"create {who} anew with schedulerName: {chosen}; it cannot be changed, or start {scheduler}")]
+
+
+# --- pods with a node -----------------------------------------------------------------------------------------------
+
+
+def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    from herodotus_answers.live.pods.container_ends import find_restart_causes
+    from herodotus_answers.live.pods.kubelet_causes import find_debugging_causes, find_start_causes
+    from herodotus_answers.live.pods.outdated_pods import find_outdated
+    from herodotus_answers.live.pods.pod_ending import (
+        describe_eviction_from,
+        find_disruption,
+        find_node_faults,
+        find_node_problem,
+        list_node_repairs,
+    )
+    from herodotus_answers.live.pods.resize_causes import find_resize_causes
+
+    node, phase = pod["spec"]["nodeName"], (pod.get("status") or {}).get("phase") or "Pending"
+    conditions = read_conditions(pod)
+    is_ready = (conditions.get("Ready") or {}).get("status") == "True"
+    problem = find_node_problem(pod, objects, now)
+    if problem is not None:
+        problem["remedies"] = list_node_repairs(pod, objects, problem)
+        if problem["code"] == "node-not-found":
+            headline = f"Bound to {node}, but {problem['text']}. No kubelet runs the pod or reports its state"
+        else:
+            what = (
+                "what its containers do is not known, they may still run" if phase == "Running" else "nothing starts it"
+            )
+            headline = f"{phase} on {node} as last reported: {problem['text']}; {what}"
+            problem["text"] = f"{problem['text']}; {describe_eviction_from(pod, objects, now)}"
+        return make_state("pod-node-lost", headline, "user", [problem], objects.unread)
+    disruption = find_disruption(pod, objects, now)
+    resize = find_resize_causes(pod, now)
+    if phase == "Running" and is_ready:
+        if resize:
+            headline = f"Runs on {node} with its old resources: {resize[0]['text']}"
+            return make_state("pod-resizing", headline, "kubelet", [*resize, *disruption], objects.unread)
+        created = [_explain_node_name(pod)] if was_created_with_node(pod) else []
+        by = ": created with spec.nodeName, so no scheduler decided it" if created else ""
+        if is_static(pod):
+            created, by = (
+                [_explain_static(pod)],
+                f": a static pod, which the kubelet of {node} made from its own manifest",
+            )
+        notable = [*find_debugging_causes(pod, objects, now), *find_restart_causes(pod, objects, now)]
+        by += f"; {notable[0]['text']}" if notable else ""
+        causes = [*notable, *disruption, *created]
+        return make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects.unread)
+    causes = find_start_causes(pod, objects, now)
+    if phase == "Pending" and causes and causes[0]["code"] in _NODE_RELATED_CAUSES:
+        faults = list(find_node_faults(pod, objects))
+        is_advised = any(not is_pointer(remedy) for cause in causes for remedy in cause["remedies"])
+        for cause in faults if is_advised else causes if faults else ():
+            cause["remedies"] = []
+        causes += faults
+    if not any(cause["code"] in _ENDING_PROBES for cause in causes):  # which say why containers were restarted
+        for cause in find_restart_causes(pod, objects, now):
+            was_ready_before = str((conditions.get("Ready") or {}).get("lastTransitionTime") or "") >= str(cause["at"])
+            causes.insert(0 if was_ready_before else len(causes), cause)  # what ended its readiness comes first
+    causes += [*resize, *disruption]
+    if is_static(pod):
+        causes.append(_explain_static(pod))
+    elif was_created_with_node(pod) and not any(cause["code"] == "created-with-node" for cause in causes):
+        causes.append(_explain_node_name(pod))
+    if causes and (outdated := find_outdated(pod, objects)):  # what is wrong with its template may be mended already
+        outdated["remedies"] += causes[0]["remedies"]
+        causes[0]["remedies"] = []
+        causes.insert(1, outdated)
+    why = f": {causes[0]['text']}" if causes else ""
+    failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness", "sandbox-remade")
+    if causes and causes[0]["code"] in failing:
+        return make_state("pod-failing", f"On {node}, failing{why}", "user", causes, objects.unread)
+    if resize and causes[0] is resize[0]:
+        return make_state(
+            "pod-resizing", f"Runs on {node} with its old resources{why}", "kubelet", causes, objects.unread
+        )
+    if phase == "Running":
+        return make_state("pod-not-ready", f"Runs on {node}, not ready{why}", "user", causes, objects.unread)
+    actor = "user" if causes and causes[0]["code"] != "kubelet-waits" else "kubelet"
+    waits = _find_waiting_reason(pod)
+    headline = f"Bound to {node}, not running{f' ({waits})' if waits and waits not in why else ''}{why}"
+    return make_state("pod-starting", headline, actor, causes, objects.unread)
+
+
+def _find_waiting_reason(pod: Json) -> str:
+    """Return the reason for which the first container waits, such as ContainerCreating; "" if none is reported."""
+    status = pod.get("status") or {}
+    for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        if reason := ((each.get("state") or {}).get("waiting") or {}).get("reason"):
+            return str(reason)
+    return ""
+
+
+def _explain_node_name(pod: Json) -> LiveCause:
+    node = pod["spec"]["nodeName"]
+    text = f"the pod was created with spec.nodeName {node}, so no scheduler decided it"
+    return make_cause("created-with-node", text, "metadata.managedFields, status.conditions")
+
+
+def _explain_static(pod: Json) -> LiveCause:
+    node = pod["spec"]["nodeName"]
+    text = f"it is a static pod: the kubelet of {node} makes it from a manifest on that node, and no scheduler places"
+    text += " it. Deleting it at the API server changes nothing"
+    remedy = make_remedy(
+        f"change its manifest on {node} (staticPodPath of the kubelet, often /etc/kubernetes/manifests)"
+    )
+    return make_cause("static-pod", text, "metadata.annotations", remedies=[remedy])
+
+
+# --- pods that end --------------------------------------------------------------------------------------------------
+
+
+def _find_terminating(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    from herodotus_answers.live.pods.pod_ending import describe_termination, find_disruption, find_termination_causes
+
+    node = pod["spec"].get("nodeName")
+    who, blocking = find_disruption(pod, objects, now), find_termination_causes(pod, objects, now)
+    where = f" on {node}" if node else ""
+    by = f", {who[0]['text']}" if who else ""
+    why = f": {blocking[0]['text']}" if blocking else ""
+    phase = (pod.get("status") or {}).get("phase")
+    ended = f" ({phase})" if phase in ("Succeeded", "Failed") else ""
+    headline = f"Terminating{where}{describe_termination(pod, now)}{ended}{why or by}"
+    is_stuck = blocking and blocking[0]["code"] != "grace-period"
+    causes = [*blocking, *who] if is_stuck else [*who, *blocking]
+    return make_state("pod-terminating", headline, "user" if is_stuck else "kubelet", causes, objects.unread)
+
+
+def _find_ended(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    from herodotus_answers.live.pods.pod_ending import describe_successor, find_completed_job, find_end
+
+    code, causes = find_end(pod, objects, now)
+    node = pod["spec"].get("nodeName")
+    where = f" on {node}" if node else ""
+    if code == "pod-succeeded":
+        return make_state(code, f"Succeeded{where}: all containers have ended with success", None, [], objects.unread)
+    verb = {
+        "pod-evicted": f"Failed: evicted by the kubelet of {node}",
+        "pod-preempted": f"Failed: preempted by the kubelet of {node}",
+        "pod-rejected": f"Failed: rejected by the kubelet of {node}",
+    }.get(code, f"Failed{where}")
+    why = f": {causes[0]['text']}" if causes else ""
+    headline = f"{verb}{why}. {describe_successor(pod, objects)}"
+    is_over = find_completed_job(pod, objects) is not None
+    for cause in causes if is_over else ():
+        cause["remedies"] = []
+    return make_state(code, headline, None if is_over else "user", causes, objects.unread)

@@ -1,0 +1,361 @@
+"""Find why a pod waits for a node in objects that it names: claims, templates, devices, nodes.
+
+Owns: these causes and their remedies. Does not own: claims (`claim_causes`), reading (`cluster_objects`), types
+(`live`). Pure.
+
+Invariant: a cause is stated only if the object that it is about was read, or if the API server said that there is no
+such object. Only what the pod names is read, and events only of a claim in trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.objects import HOSTNAME, is_active, list_pinned
+from herodotus_answers.live.pod_facts import (
+    describe_similar,
+    find_near_key,
+    make_cause,
+    make_remedy,
+    name_source,
+    read_conditions,
+)
+from herodotus_answers.live.pods.affinity_causes import find_affinity_causes, find_unknown_keys
+from herodotus_answers.live.pods.claim_causes import find_claim_causes
+from herodotus_answers.live.pods.device_plugins import find_missing_plugin
+from herodotus_answers.live.pods.template_overrides import describe_added_request
+from herodotus_answers.live.unit_slips import find_unit_slip
+from herodotus_answers.quantities import read_quantity
+from herodotus_record.units import join_limited, natural_sort_key
+
+if TYPE_CHECKING:
+    from herodotus_answers.live.cluster_objects import ClusterObjects
+    from herodotus_answers.live.declarations import LiveCause
+
+Json = dict[str, Any]
+
+_ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"  # a namespace's label
+_NAMED: Final = 4  # names in a sentence
+# A request of at most this is not looked at: the unit of a larger one may be a slip. In the API's units.
+_LARGE: Final = {"cpu": 99, "memory": 1 << 38, "ephemeral-storage": 1 << 42}
+
+
+def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
+    """Return why a pod without a node cannot get one as long as the objects that it names are as they are."""
+    finder = _Finder(pod, objects)
+    return [
+        *finder.find_group(),
+        *find_claim_causes(pod, objects),
+        *find_affinity_causes(pod, objects),
+        *find_unknown_keys(pod, objects),
+        *finder.find_devices(),
+        *finder.find_resources(),
+        *finder.find_unit_slips(),
+        *finder.find_nodes(),
+        *finder.find_labels(),
+    ]
+
+
+class _Finder:
+    """Looks at the objects that one pod names."""
+
+    def __init__(self, pod: Json, objects: ClusterObjects) -> None:
+        self._pod, self._spec, self._objects = pod, pod["spec"], objects
+        self._namespace = str(pod["metadata"]["namespace"])
+
+    # --- the group ---
+
+    def find_group(self) -> Iterator[LiveCause]:
+        """Yield why the pod's group is not tried: its PodGroup does not exist, or has fewer pods than it needs."""
+        name = _read_group(self._spec)
+        if not name:
+            return
+        about = f"PodGroup/{name}"
+        if self._objects.is_absent("PodGroup", name, self._namespace):
+            text = f"PodGroup {name} does not exist in namespace {self._namespace}"
+            text += describe_similar(name, self._objects.list_names("PodGroup", self._namespace))
+            remedies = [make_remedy(f"create the PodGroup {name}, or correct podGroupName")]
+            yield make_cause("pod-group-missing", text, "spec.schedulingGroup", of=about, remedies=remedies)
+        group = self._objects.get("PodGroup", name, self._namespace).object
+        policy = ((group or {}).get("spec") or {}).get("schedulingPolicy") or {}
+        needed = int((policy.get("gang") or {}).get("minCount") or 0)
+        listed = self._objects.list_objects("Pod", self._namespace) if needed else None
+        if listed is None or not listed.is_complete or listed.missing:
+            return
+        members = [pod for pod in listed.items if is_active(pod) and _read_group(pod["spec"]) == name]
+        source = "spec.schedulingPolicy.gang.minCount"
+        if len(members) < needed:
+            exist = "1 exists" if len(members) == 1 else f"{len(members)} exist"
+            named = _join_sorted(pod["metadata"]["name"] for pod in members)
+            text = f"PodGroup {name} needs {needed} pods before any of them is tried, and {exist} ({named})"
+            remedies = [make_remedy(f"create the missing pods of PodGroup {name}, or lower its minCount")]
+            yield make_cause("pod-group-too-small", text, source, of=about, remedies=remedies)
+            return
+        others = [pod for pod in members if pod["metadata"]["name"] != self._pod["metadata"]["name"]]
+        gated = [pod for pod in others if pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName")]
+        untried = [pod for pod in others if pod not in gated and _is_untried(pod)]
+        if (gated or untried) and len(members) - len(gated) - len(untried) < needed:
+            text = f"PodGroup {name} waits until {needed} of its {len(members)} pods can have a node together"
+            text += f": {'; '.join([*map(_describe_gated, gated[:_NAMED]), *_describe_untried(untried)])}"
+            first = str((gated or untried)[0]["metadata"]["name"])
+            see = f"kubectl herodotus pod {first} -n {self._namespace}"
+            yield make_cause("pod-group-waits", text, source, of=about, inspect=see)
+
+    # --- devices and resources ---
+
+    def find_devices(self) -> Iterator[LiveCause]:
+        """Yield a cause for each resource claim, template or device class that does not exist."""
+        for each in self._spec.get("resourceClaims") or ():
+            template, claim = each.get("resourceClaimTemplateName"), each.get("resourceClaimName")
+            if template:
+                yield from self._find_request("ResourceClaimTemplate", str(template))
+                yield from self._find_unmade(str(each["name"]))
+            elif claim:
+                yield from self._find_request("ResourceClaim", str(claim))
+
+    def _find_unmade(self, claim: str) -> Iterator[LiveCause]:
+        """Yield why no ResourceClaim was made for a claim of the pod, if an event says so."""
+        made = (self._pod.get("status") or {}).get("resourceClaimStatuses") or ()
+        if any(each.get("name") == claim for each in made):
+            return
+        for event in reversed(self._objects.list_events({**self._pod, "kind": "Pod"})):
+            message = " ".join(str(event.get("message") or "").split())
+            if event.get("reason") != "FailedResourceClaimCreation" or f"{claim}: " not in message:
+                continue
+            why = message.partition(f"{claim}: ")[2]
+            text = f"ResourceClaim {claim} of the pod cannot be created: {why}"
+            remedy = make_remedy("change what the message names; kube-controller-manager then tries again by itself")
+            if _ADMIN_ACCESS in why:
+                label = f"kubectl label namespace {self._namespace} {_ADMIN_ACCESS}=true"
+                remedy = make_remedy(
+                    f"label namespace {self._namespace} {_ADMIN_ACCESS}=true, so that its pods may have admin access to"
+                    " devices (an administrator), or remove adminAccess from the template",
+                    label,
+                )
+            source, at = "Event FailedResourceClaimCreation", read_event_time(event)
+            yield make_cause("device-claim-not-created", text, source, at=at, remedies=[remedy])
+            return
+
+    def _find_request(self, kind: str, name: str) -> Iterator[LiveCause]:
+        lookup = self._objects.get(kind, name, self._namespace)
+        if lookup.is_absent:
+            existing = self._objects.list_names(kind, self._namespace)
+            text = f"{kind} {name} does not exist in namespace {self._namespace}{describe_similar(name, existing)}"
+            code = "claim-template-missing" if kind == "ResourceClaimTemplate" else "device-claim-missing"
+            yield make_cause(
+                code,
+                text,
+                "spec.resourceClaims",
+                of=f"{kind}/{name}",
+                remedies=[make_remedy(f"create the {kind} {name}, or name one that exists")],
+            )
+        if lookup.object is None:
+            return
+        if kind == "ResourceClaim" and lookup.object["metadata"].get("deletionTimestamp"):
+            yield self._describe_terminating(lookup.object)
+        spec = lookup.object.get("spec") or {}
+        requests = ((spec.get("spec") or spec).get("devices") or {}).get("requests") or ()
+        alternatives = (r.get("firstAvailable") or (r.get("exactly") or r,) for r in requests)
+        names = {each.get("deviceClassName") for several in alternatives for each in several}
+        for class_name in sorted(filter(None, names)):
+            if self._objects.get("DeviceClass", class_name).is_absent:
+                text = f"DeviceClass {class_name} of {kind} {name} does not exist"
+                text += describe_similar(class_name, self._objects.list_names("DeviceClass"))
+                yield make_cause(
+                    "device-class-missing",
+                    text,
+                    "deviceClassName",
+                    of=f"DeviceClass/{class_name}",
+                    remedies=[
+                        make_remedy(
+                            f"install the driver that brings DeviceClass {class_name}, or name a class that exists"
+                        )
+                    ],
+                )
+
+    def _describe_terminating(self, claim: Json) -> LiveCause:
+        """Return the cause that a resource claim is being deleted, with the pods that keep it."""
+        name, own = str(claim["metadata"]["name"]), self._pod["metadata"]["name"]
+        reserved = (claim.get("status") or {}).get("reservedFor") or ()
+        users = [str(each["name"]) for each in reserved if each.get("resource") == "pods" and each["name"] != own]
+        named, uses = _join_sorted(users), "uses" if len(users) == 1 else "use"
+        text = f"ResourceClaim {name} is being deleted{f', and {named} still {uses} it' if users else ''}: no new pod"
+        remedies = [make_remedy(f"{f'end {named} and ' if users else ''}make the claim anew once it is gone")]
+        look = f"kubectl describe resourceclaim {name} -n {self._namespace}"
+        if not users:
+            remedies = [make_remedy("see what keeps the claim: its finalizers name who has to let it go")]
+        return make_cause(
+            "device-claim-terminating",
+            f"{text} can use it",
+            "metadata.deletionTimestamp, status.reservedFor",
+            of=f"ResourceClaim/{name}",
+            at=claim["metadata"]["deletionTimestamp"],
+            remedies=remedies,
+            inspect=look,
+        )
+
+    def find_resources(self) -> Iterator[LiveCause]:
+        """Yield a cause for each extended resource that no node offers, or that nodes with devices do not offer."""
+        wanted = sorted({r for r in _list_requests(self._spec) if "/" in r})
+        condition = read_conditions(self._pod).get("PodScheduled") or {}
+        nodes = self._objects.list_objects("Node") if wanted else None
+        if nodes is None or not nodes.is_complete or nodes.missing:
+            return
+        for resource in wanted:
+            if any(_read_amount(node, "allocatable", resource) > 0 for node in nodes.items):
+                if f"Insufficient {resource}" in str(condition.get("message")):  # where else might there be more
+                    missing = find_missing_plugin(self._spec, resource, nodes.items, self._objects)
+                    yield from [missing] if missing else []
+                continue
+            unhealthy = next((n for n in nodes.items if _read_amount(n, "capacity", resource) > 0), None)
+            if unhealthy is not None:
+                amount, node = _read_amount(unhealthy, "capacity", resource), unhealthy["metadata"]["name"]
+                text = (
+                    f"node {node} has a capacity of {amount} {resource}, and 0 allocatable: its device plugin reports"
+                )
+                text += " none as healthy"
+                remedies = [make_remedy(f"see the device plugin on {node}")]
+                yield make_cause(
+                    "devices-unhealthy",
+                    text,
+                    "status.allocatable",
+                    of=f"Node/{node}",
+                    remedies=remedies,
+                )
+                continue
+            others = _list_similar_resources(resource, nodes.items)
+            if others:
+                text = f"no node offers {resource}; under other names: {'; '.join(others[:_NAMED])}"
+                yield make_cause(
+                    "resource-other-name",
+                    text,
+                    "status.allocatable",
+                    remedies=[make_remedy(f"request in place of {resource} what a node offers: {others[0]}")],
+                )
+            elif missing := find_missing_plugin(self._spec, resource, nodes.items, self._objects):
+                yield missing
+            elif added := describe_added_request(self._pod, resource, self._objects):
+                what = f"find what adds {resource}, and leave the pods out there; or add a node that has {resource}"
+                yield make_cause(
+                    "resource-added",
+                    f"no node offers {resource}, and {added}",
+                    "spec.containers.resources",
+                    remedies=[make_remedy(what)],
+                    inspect="kubectl get mutatingwebhookconfigurations",
+                )
+
+    def find_unit_slips(self) -> Iterator[LiveCause]:
+        """Yield a cause for each request that no node can hold and whose unit is surely a slip."""
+        for container in (*(self._spec.get("containers") or ()), *(self._spec.get("initContainers") or ())):
+            requests = (container.get("resources") or {}).get("requests") or {}
+            for resource in ("cpu", "memory", "ephemeral-storage"):
+                if read_quantity(requests.get(resource, 0)) <= _LARGE[resource]:
+                    continue
+                nodes = self._objects.list_objects("Node")
+                if nodes.missing or not nodes.is_complete or not nodes.items:
+                    return
+                largest = max(_read_exact(node, resource) for node in nodes.items)
+                slip = find_unit_slip(resource, requests[resource], largest)
+                if slip is None or read_quantity(requests[resource]) <= largest:
+                    continue
+                text = f"no node has what container {container['name']} requests: {slip.text}"
+                advice = f"request {slip.meant} {resource} for container {container['name']}, if that was meant, in"
+                remedies = [make_remedy(f"{advice} {name_source(self._pod, self._objects)}")]
+                yield make_cause("unit-slip", text, "spec.containers.resources", remedies=remedies)
+
+    # --- nodes ---
+
+    def find_nodes(self) -> Iterator[LiveCause]:
+        """Yield a cause for each node that the pod is pinned to and that does not exist."""
+        pinned = list_pinned(self._spec)
+        if not pinned:
+            return
+        absent = [name for name in pinned if self._objects.get("Node", name).is_absent]
+        if len(absent) == len(pinned):
+            text = f"the pod may only run on node {', '.join(absent[:_NAMED])}, which does not exist"
+            yield make_cause(
+                "node-missing",
+                text,
+                "spec.nodeSelector and spec.affinity",
+                of=f"Node/{absent[0]}",
+                remedies=[make_remedy(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists")],
+            )
+
+    def find_labels(self) -> Iterator[LiveCause]:
+        """Yield a cause for each label of the node selector that operators set by hand and no node has.
+
+        Labels of a domain come from clouds and agents, so that a node of another kind would have them.
+        """
+        selector = self._spec.get("nodeSelector") or {}
+        keys = sorted(key for key in selector if "/" not in key)
+        nodes = self._objects.list_objects("Node") if keys else None
+        if nodes is None or nodes.missing or not nodes.is_complete or not nodes.items:
+            return
+        known = sorted({key for node in nodes.items for key in node["metadata"].get("labels") or {}})
+        for key in keys:
+            wanted = f"{key}={selector[key]}"
+            if key in known or find_near_key(key, known):
+                continue
+            text = f"no node has the label {key}, and the pod's node selector wants {wanted}"
+            what = f"give the label {wanted} to the nodes that are meant for such pods, or add nodes that have it"
+            yield make_cause("node-label-unknown", text, "spec.nodeSelector", remedies=[make_remedy(what)])
+
+
+def _is_untried(pod: Json) -> bool:
+    """Return whether no scheduler has reported an attempt at a pod without a node."""
+    return not pod["spec"].get("nodeName") and not read_conditions(pod).get("PodScheduled")
+
+
+def _describe_gated(pod: Json) -> str:
+    gates = ", ".join(str(gate["name"]) for gate in pod["spec"]["schedulingGates"])
+    return f"{pod['metadata']['name']} waits for its scheduling gates ({gates})"
+
+
+def _describe_untried(pods: Sequence[Json]) -> list[str]:
+    names = _join_sorted(pod["metadata"]["name"] for pod in pods)
+    return [f"{names} {'was' if len(pods) == 1 else 'were'} not tried yet"] if pods else []
+
+
+def _join_sorted(names: Iterable[str]) -> str:
+    return join_limited(sorted(names, key=natural_sort_key), _NAMED)
+
+
+def _read_group(spec: Json) -> str:
+    """Return the name of the PodGroup of a pod; "" if it belongs to none."""
+    return str((spec.get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def _list_requests(spec: Json) -> Iterator[str]:
+    for field in ("initContainers", "containers"):
+        for container in spec.get(field) or ():
+            resources = container.get("resources") or {}
+            yield from resources.get("requests") or ()
+            yield from resources.get("limits") or ()
+
+
+def _read_amount(node: Json, field: str, resource: str) -> int:
+    """Return the amount of a resource in a field of a node's status, `allocatable` or `capacity`."""
+    return int(read_quantity(((node.get("status") or {}).get(field) or {}).get(resource, 0)))
+
+
+def _list_similar_resources(resource: str, nodes: Iterable[Json]) -> list[str]:
+    """Return which nodes offer resources of the same domain, such as slices of a GPU."""
+    domain = resource.partition("/")[0]
+    described = []
+    for node in nodes:
+        offered = (node.get("status") or {}).get("allocatable") or {}
+        same = [
+            f"{amount} {name}"
+            for name, amount in sorted(offered.items())
+            if name.startswith(f"{domain}/") and read_quantity(amount) > 0
+        ]
+        if same:
+            described.append(f"{node['metadata']['name']} {', '.join(same)}")
+    return described
+
+
+def _read_exact(node: Json, resource: str) -> Fraction:
+    return read_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))

@@ -1,0 +1,84 @@
+"""Find in events who deleted a pod that no longer exists, and what is known of a workload that no longer does.
+
+Owns: which events say so. Does not own: pods that are being deleted (`pod_ending`), reading (`cluster_objects`). Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.pod_facts import clean, format_ago, name_event
+
+if TYPE_CHECKING:
+    from herodotus_answers.live.cluster_objects import ClusterObjects
+
+Json = dict[str, Any]
+_MAX: Final = 3  # sentences
+# Of a controller about its own object, whose message names the pod.
+_BY_OWNER: Final = "SuccessfulDelete"
+_OF_MAKER: Final = "SuccessfulCreate"
+_MAKERS: Final = ("Job", "ReplicaSet", "StatefulSet", "DaemonSet")
+_ASSIGNED: Final = re.compile(r"Successfully assigned \S+ to (\S+)$")
+# Reasons of events about a pod, after which it is deleted: by kube-scheduler, taint manager, kubelet, autoscalers.
+_OF_POD: Final = (
+    "Preempted",
+    "TaintManagerEviction",
+    "Evicted",
+    "EvictedByVPA",
+    "EvictedPod",
+    "ScaleDown",
+    "Descheduled",
+)
+
+
+def list_deletions(pod: str, namespace: str, objects: ClusterObjects, now: datetime) -> list[str]:
+    """Return sentences on who deleted a pod of this name and when, the newest first; [] if no event is about it."""
+    found = _list_of_owners(_BY_OWNER, pod, namespace, objects)
+    about = {"kind": "Pod", "metadata": {"name": pod, "namespace": namespace}}
+    own = objects.list_events(about)
+    found += [event for event in own if event.get("reason") in _OF_POD]
+    found.sort(key=read_event_time, reverse=True)
+    if not found and own:
+        assigned = (_ASSIGNED.search(clean(event.get("message"))) for event in reversed(own))
+        node = next((f" on {match[1]}" for match in assigned if match), "")
+        sentences = [f"pod {pod} existed{node}: its last event is{_quote(own[-1], now)}"]
+        return [*sentences, *_describe_makers(pod, namespace, objects, now)]
+    return [_describe(event, pod, now) for event in found[:_MAX]]
+
+
+def describe_last_event(kind: str, name: str, namespace: str, objects: ClusterObjects, now: datetime) -> str:
+    """Return a clause on the last event about a workload that no longer exists; "" if none is left."""
+    events = objects.list_events({"kind": kind, "metadata": {"name": name, "namespace": namespace}})
+    return f"{kind}/{name} existed: its last event is{_quote(events[-1], now)}" if events else ""
+
+
+def _describe_makers(pod: str, namespace: str, objects: ClusterObjects, now: datetime) -> list[str]:
+    """Return a sentence on what made a pod, if it no longer exists either: its pods are deleted with it."""
+    for event in _list_of_owners(_OF_MAKER, pod, namespace, objects):
+        about = event.get("involvedObject") or {}
+        kind, name = str(about.get("kind")), str(about.get("name"))
+        if kind in _MAKERS and objects.is_absent(kind, name, namespace):
+            last = describe_last_event(kind, name, namespace, objects, now)
+            return [f"{last}. It made the pod, and its pods were deleted with it"]
+    return []
+
+
+def _list_of_owners(reason: str, pod: str, namespace: str, objects: ClusterObjects) -> list[Json]:
+    """Return the events of a reason that controllers have about their own objects, and that name a pod."""
+    events = objects.list_objects("Event", namespace, fields=f"reason={reason}").items
+    names = re.compile(rf"(?<![\w.-]){re.escape(pod)}(?![\w.-])")
+    return [event for event in events if names.search(str(event.get("message")))]
+
+
+def _describe(event: Json, pod: str, now: datetime) -> str:
+    if event.get("reason") != _BY_OWNER:
+        return f"pod {pod} existed, and was ended{_quote(event, now)}"
+    about = event.get("involvedObject") or {}
+    return f"pod {pod} existed, and {about.get('kind')}/{about.get('name')} deleted it{_quote(event, now)}"
+
+
+def _quote(event: Json, now: datetime) -> str:
+    return f"{format_ago(read_event_time(event), now)}: {clean(event.get('message'))} [{name_event(event)}]"

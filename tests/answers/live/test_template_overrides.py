@@ -1,0 +1,136 @@
+"""Suggestions for pods that were changed at admission: no template is changed in vain."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from herodotus_answers.live.cluster_objects import ClusterObjects
+from herodotus_answers.live.pods.template_overrides import correct_suggestions
+
+Json = dict[str, Any]
+CPU = "spec.template.spec.containers[name=main].resources.requests[cpu]"
+SELECTOR = "spec.template.spec.nodeSelector[disk]"
+VPA = {"vpaUpdates": "Pod resources updated by web-vpa: container 0: cpu request"}
+LIMIT_RANGER = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu, memory request for container main"}
+
+
+def spec(cpu: str = "", selector: Json | None = None) -> Json:
+    resources = {"requests": {"cpu": cpu}} if cpu else {}
+    return {"containers": [{"name": "main", "resources": resources}], "nodeSelector": selector or {}}
+
+
+def correct(
+    field: str,
+    has: Json,
+    template: Json,
+    annotations: Json | None = None,
+    *,
+    kind: str = "ReplicaSet",
+    labels: Json | None = None,
+    status: Json | None = None,
+    autoscaler: Json | None = None,
+) -> Json:
+    """Return the corrected suggestion that changes a field of a pod's template."""
+    owner = {"kind": kind, "name": "web", "controller": True}
+    meta: Json = {"name": "web-1", "namespace": "shop", "ownerReferences": [owner], "annotations": annotations or {}}
+    meta["labels"] = labels or {}
+    maker = {"metadata": {"name": "web"}, "spec": {"template": {"spec": template}}, "status": status}
+    ranges = {"items": [{"metadata": {"name": "small"}, "spec": {"limits": [_default_cpu()]}}]}
+
+    def fetch(path: str) -> tuple[int, Json]:
+        if "verticalpodautoscalers" in path:
+            return (200, autoscaler) if autoscaler else (403, {})
+        return 200, ranges if "limitranges" in path else maker
+
+    change = {
+        "field": field,
+        "to": "2",
+        "also": [],
+        "text": "change it",
+        "command": "kubectl patch",
+        "deletes": [],
+        "rollsOut": [],
+    }
+    answer = {"suggestions": [change | {"rights": []}]}
+    corrected: Json = correct_suggestions(answer, {"metadata": meta, "spec": has}, ClusterObjects(fetch))
+    suggestion: Json = corrected["suggestions"][0]
+    return suggestion
+
+
+def _default_cpu() -> Json:
+    return {"type": "Container", "defaultRequest": {"cpu": "6"}}
+
+
+def test_request_raised_by_a_vertical_autoscaler_is_not_changed_in_the_template() -> None:
+    suggestion = correct(CPU, spec("12"), spec("500m"), VPA)
+    assert suggestion["command"] is None
+    assert "VerticalPodAutoscaler web-vpa set 12 cpu" in suggestion["text"]
+    assert "requests 500m cpu" in suggestion["text"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([], [{"containerName": "main", "maxAllowed": {"cpu": "2"}}]),
+        (
+            [{"containerName": "*", "mode": "Auto", "minAllowed": {"cpu": "1"}}],
+            [
+                {"containerName": "*", "mode": "Auto", "minAllowed": {"cpu": "1"}},
+                {"containerName": "main", "mode": "Auto", "minAllowed": {"cpu": "1"}, "maxAllowed": {"cpu": "2"}},
+            ],
+        ),
+        (
+            [{"containerName": "main", "maxAllowed": {"cpu": "16", "memory": "4Gi"}}, {"containerName": "log"}],
+            [{"containerName": "log"}, {"containerName": "main", "maxAllowed": {"cpu": "2", "memory": "4Gi"}}],
+        ),
+        ([{"containerName": "main", "minAllowed": {"cpu": "3"}}], None),
+    ],
+)
+def test_request_set_by_a_vertical_autoscaler_is_capped_in_its_policy(
+    policies: list[Json], expected: list[Json] | None
+) -> None:
+    autoscaler = {"metadata": {"name": "web-vpa"}, "spec": {"resourcePolicy": {"containerPolicies": policies}}}
+    suggestion = correct(CPU, spec("12"), spec("500m"), VPA, autoscaler=autoscaler)
+    if expected is None:
+        assert suggestion["command"] is None
+        return
+    words = shlex.split(suggestion["command"])
+    assert words[:6] == ["kubectl", "-n", "shop", "patch", "verticalpodautoscaler", "web-vpa"]
+    assert json.loads(words[8]) == {"spec": {"resourcePolicy": {"containerPolicies": expected}}}
+    assert words[9:] == ["&&", "kubectl", "-n", "shop", "delete", "pod", "web-1"]
+    assert suggestion["deletes"] == ["Pod/web-1"]
+    assert [right["verb"] for right in suggestion["rights"]] == ["patch", "delete"]
+
+
+def test_default_request_names_its_limit_range_and_keeps_the_command() -> None:
+    suggestion = correct(CPU, spec("6"), spec(), LIMIT_RANGER)
+    assert "LimitRange small set 6 cpu" in suggestion["text"]
+    assert suggestion["command"] == "kubectl patch"
+
+
+@pytest.mark.parametrize(("field", "has"), [(CPU, spec("6")), (SELECTOR, spec(selector={"disk": "ssd"}))])
+def test_value_without_known_origin_was_set_by_a_webhook_or_the_like(field: str, has: Json) -> None:
+    suggestion = correct(field, has, spec())
+    assert suggestion["command"] is None
+    assert "such as a webhook" in suggestion["text"]
+
+
+@pytest.mark.parametrize(("has", "template"), [("2", "2000m"), ("500m", "0.5")])
+def test_equal_amounts_in_other_words_leave_the_suggestion(has: str, template: str) -> None:
+    assert correct(CPU, spec(has), spec(template), VPA)["text"] == "change it"
+
+
+def test_annotation_about_another_container_or_resource_is_not_evidence() -> None:
+    other = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: memory request for container main"}
+    assert "LimitRange" not in correct(CPU, spec("6"), spec(), other)["text"]
+
+
+@pytest.mark.parametrize(("revision", "is_evidence"), [("new", True), ("old", False)])
+def test_template_that_changed_since_the_pod_was_made_proves_nothing(revision: str, is_evidence: bool) -> None:
+    labels, status = {"controller-revision-hash": revision}, {"updateRevision": "new"}
+    suggestion = correct(CPU, spec("6"), spec("1"), kind="StatefulSet", labels=labels, status=status)
+    assert ("such as a webhook" in suggestion["text"]) is is_evidence
