@@ -31,7 +31,7 @@ from bench.simulation.machine import START_S, MachineError, VirtualMachine, Virt
 from bench.simulation.pause import find_differences, pause
 from bench.simulation.scenario import (
     PAUSE,
-    Descent,
+    CompositeSeed,
     ScenarioStep,
     Settings,
     build_scenario,
@@ -75,7 +75,7 @@ class SeedRun:
     ) -> None:
         """Prepare a run with its files in `directory`, which begins at `start_s` of the wall clock."""
         self._seed, self._settings, self._directory = seed, settings, directory
-        first = Descent.parse(seed).first
+        first = CompositeSeed.parse(seed).first
         self.machine = activate(first, start_s)
         self.coverage = StateCoverage(self.machine)
         options = list_options(seed)
@@ -142,7 +142,7 @@ class SeedRun:
                 self._violations.append(f"no leader within {LEADER_S:.0f} s")
                 return
         began = self.coverage.began_s = machine.now
-        seed = Descent.parse(self._seed).first
+        seed = CompositeSeed.parse(self._seed).first
         for step in scenario:
             machine.sleep(max(0.0, began + step.at_s - machine.now))
             if step.seed != seed:

@@ -98,7 +98,7 @@ _DISTURBANCES: Final = {each.name: each.run for each in ALL_DISTURBANCES}
 
 
 @dataclass(frozen=True)
-class Descent:
+class CompositeSeed:
     """A seed that continues others: `1+7@20.5+9@40` has the steps of 1 until 20.5 s, then those of 7, then those of 9.
 
     What the scheduling of threads and the network draw changes at these times too, so that a run of it begins exactly
@@ -113,7 +113,7 @@ class Descent:
         return self.parts[0][0]
 
     @classmethod
-    def parse(cls, seed: str) -> Descent:
+    def parse(cls, seed: str) -> CompositeSeed:
         """Return the parts of a seed, which has one unless it was made by `extend`."""
         first, *others = seed.split("+")
         later = (other.rpartition("@") for other in others)
@@ -128,14 +128,14 @@ class Descent:
 def build_scenario(seed: str, settings: Settings) -> list[ScenarioStep]:
     """Return the steps of a seed in order of their times."""
     steps: list[ScenarioStep] = []
-    for part, begins_s in Descent.parse(seed).parts:
+    for part, begins_s in CompositeSeed.parse(seed).parts:
         before = [step for step in steps if step.at_s < begins_s]
         steps = before + [step for step in _build_part(part, settings) if step.at_s >= begins_s]
     return [replace(step, number=number) for number, step in enumerate(steps)]
 
 
 def _build_part(seed: str, settings: Settings) -> list[ScenarioStep]:
-    """Return the steps of a seed without descent.
+    """Return the steps of a seed that continues no other.
 
     Each has other operations and disturbances, in other proportions. Otherwise all runs would resemble the average:
     Groce et al., "Swarm Testing", 2012.
@@ -160,12 +160,12 @@ def _build_part(seed: str, settings: Settings) -> list[ScenarioStep]:
 
 def count_first_nodes(seed: str) -> int:
     """Return the number of nodes at the start of a scenario."""
-    return random.Random(f"nodes of {Descent.parse(seed).first}").randint(*FIRST_NODES)
+    return random.Random(f"nodes of {CompositeSeed.parse(seed).first}").randint(*FIRST_NODES)
 
 
 def list_options(seed: str) -> list[str]:
     """Return the options of the schedulers in a scenario: half of them have the gates of pod groups."""
-    gated = random.Random(f"gates of {Descent.parse(seed).first}").random() < 0.5
+    gated = random.Random(f"gates of {CompositeSeed.parse(seed).first}").random() < 0.5
     return ["--feature-gates", "GenericWorkload=true,GangScheduling=true"] if gated else []
 
 

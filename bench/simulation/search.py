@@ -1,7 +1,7 @@
 """Which seed runs next: new ones, and such that continue an earlier run from where it reached a new state.
 
 Owns: the choice, and which earlier runs it knows. Does not own: what a state is (`coverage`), what a seed of several
-parts means (`scenario.Descent`).
+parts means (`scenario.CompositeSeed`).
 
 Fuzzers such as atheris and HypoFuzz guide by the lines of one process that are reached, and Hypothesis' `target` by one
 number. Neither keeps a run because a program was in a new state during a certain failure.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bench.simulation.run import SeedResult
-from bench.simulation.scenario import Descent
+from bench.simulation.scenario import CompositeSeed
 
 NEW_SHARE: Final = 0.4  # of the seeds that continue no other
 LEAD_S: Final = 2.0  # how long before a new state a continuation may begin
@@ -55,7 +55,7 @@ class GuidedSeeds:
             (run,) = self._draw.choices(self._reached, weights)
             run.continued += 1
             at_s = self._draw.choice(run.times_s) - self._draw.uniform(-LEAD_S / 4, LEAD_S)
-            yield Descent.parse(run.seed).extend(seed, max(at_s, 0.1))
+            yield CompositeSeed.parse(run.seed).extend(seed, max(at_s, 0.1))
 
     def add(self, result: SeedResult) -> None:
         """Note the states that a run reached. If some are new, the run is continued later."""

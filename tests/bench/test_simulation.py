@@ -19,7 +19,7 @@ from bench.simulation import standard_library
 from bench.simulation.leadership import LeadershipMonitor
 from bench.simulation.machine import Host, MachineError, Trap, VirtualMachine, VirtualProcess, Waiters, activate
 from bench.simulation.run import SeedResult
-from bench.simulation.scenario import Descent
+from bench.simulation.scenario import CompositeSeed
 from bench.simulation.search import GuidedSeeds
 from bench.simulation.shrinking import shrink
 
@@ -256,10 +256,10 @@ def test_a_process_that_may_not_lead_must_not_write(violations: int, write: Call
 
 
 def test_a_continued_seed_begins_as_the_first_one_and_ends_as_the_other() -> None:
-    assert Descent.parse("1").extend("7", 20.5) == "1+7@20.5"
-    assert Descent.parse("1+7@20.5").extend("9", 40.0) == "1+7@20.5+9@40"
-    assert Descent.parse("1+7@20.5").extend("9", 10.0) == "1+9@10"
-    assert Descent.parse("1+7@20.5").parts == (("1", 0.0), ("7", 20.5))
+    assert CompositeSeed.parse("1").extend("7", 20.5) == "1+7@20.5"
+    assert CompositeSeed.parse("1+7@20.5").extend("9", 40.0) == "1+7@20.5+9@40"
+    assert CompositeSeed.parse("1+7@20.5").extend("9", 10.0) == "1+9@10"
+    assert CompositeSeed.parse("1+7@20.5").parts == (("1", 0.0), ("7", 20.5))
 
 
 def test_a_search_continues_a_run_where_it_reached_a_new_state() -> None:
@@ -269,7 +269,7 @@ def test_a_search_continues_a_run_where_it_reached_a_new_state() -> None:
     search.add(SeedResult("1", states={"a": 30.0, "after the end": 70.0}))
     chosen = list(islice(seeds, 30))
     new = [seed for seed in chosen if "+" not in seed]
-    continued = [Descent.parse(seed).parts for seed in chosen if "+" in seed]
+    continued = [CompositeSeed.parse(seed).parts for seed in chosen if "+" in seed]
     assert 3 <= len(new) <= 25
     assert all(parts[0] == ("1", 0.0) and 28.0 <= parts[1][1] <= 30.5 for parts in continued)
     search.add(SeedResult("2", states={"a": 3.0}))
