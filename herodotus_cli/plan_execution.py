@@ -56,14 +56,14 @@ class PlanExecution:
         self._steps: list[Json] = plan["steps"]
         self._lands = {(each["namespace"], each["name"]): each["landsOn"] for each in plan["targets"]}
         self._missing = ""
-        self._leaving: dict[int, PodState] = {}
+        self._pod_of_step: dict[int, PodState] = {}  # the pod that a move or a scale-down deletes
         for i, step in enumerate(self._steps):
             if step["kind"] in _ENDS_PODS:
                 pod = view.find_pod(step["namespace"], step["pod"])
                 if pod is None or pod.node != step["node"]:
                     self._missing = f"{step['namespace']}/{step['pod']} of step {i + 1} is no longer on {step['node']}"
                 else:
-                    self._leaving[i] = pod
+                    self._pod_of_step[i] = pod
         self._waiting: dict[str, PodState] = {}
         for namespace, name in waiting:
             pod = view.find_pod(namespace, name)
@@ -71,7 +71,7 @@ class PlanExecution:
                 self._missing = f"{namespace}/{name} no longer exists"
             else:
                 self._waiting[pod.uid] = pod
-        self._draining: dict[int, list[PodState]] = {
+        self._pods_of_drain: dict[int, list[PodState]] = {  # the pods that leave in a drain
             i: _list_movable(view, step["nodes"][0]) for i, step in enumerate(self._steps) if step["kind"] == "Drain"
         }
         self._known = set(view.pods)
@@ -137,16 +137,16 @@ class PlanExecution:
         An autoscaler or a user may create pods of the same owner meanwhile, and earlier drains may have filled a node.
         """
         steps = range(self._current, len(self._steps))
-        following = next((i for i in steps if i in self._leaving or i in self._draining), None)
+        following = next((i for i in steps if i in self._pod_of_step or i in self._pods_of_drain), None)
         if following is None:
             return
-        pods = self._draining[following] if following in self._draining else [self._leaving[following]]
+        pods = self._pods_of_drain[following] if following in self._pods_of_drain else [self._pod_of_step[following]]
         live = [self._find_live(pod.uid) for pod in pods]
         if any(pod is None or pod.is_leaving for pod in live):
             return
         self._known.update(uid for uid, each in self._view.pods.items() if each.owner not in self._scaled)
-        if following in self._draining:
-            self._draining[following] = _list_movable(self._view, self._steps[following]["nodes"][0])
+        if following in self._pods_of_drain:
+            self._pods_of_drain[following] = _list_movable(self._view, self._steps[following]["nodes"][0])
 
     def _fits(self, pod: PodState) -> bool:
         if self._resizes:
@@ -163,7 +163,7 @@ class PlanExecution:
         elif step["kind"] == "Uncordon":
             self._held.difference_update(step["nodes"])
         elif step["kind"] == "ScaleDown":
-            self._scaled.add(self._leaving[self._current].owner)
+            self._scaled.add(self._pod_of_step[self._current].owner)
         elif step["kind"] == "Drain":
             self._held.update(step["nodes"])
             self._known.update(self._view.pods)
@@ -193,7 +193,7 @@ class PlanExecution:
         return _Progress((), f"{', '.join(new[: len(wanted)])} added")
 
     def _follow_drain(self, step: Json) -> _Progress:
-        node, pods = step["nodes"][0], self._draining[self._current]
+        node, pods = step["nodes"][0], self._pods_of_drain[self._current]
         left = _list_movable(self._view, node)
         going = [each for each in pods if each.uid not in self._view.pods or self._view.pods[each.uid].is_leaving]
         lines = [f"{len(pods)} pods leave {node}"] if going and len(pods) > 1 else []
@@ -209,22 +209,22 @@ class PlanExecution:
 
     def _list_new_pods(self) -> list[PodState]:
         """Return the pods that were created in place of those that the current drain displaces."""
-        owners = {each.owner for each in self._draining[self._current] if each.owner}
+        owners = {each.owner for each in self._pods_of_drain[self._current] if each.owner}
         return [p for p in self._view.pods.values() if p.uid not in self._known and p.owner in owners and not p.is_over]
 
     def _count_wanted(self) -> int:
         """Return how many pods the controllers create in place of those that the current drain displaces."""
-        return sum(bool(each.owner) and not each.is_over for each in self._draining[self._current])
+        return sum(bool(each.owner) and not each.is_over for each in self._pods_of_drain[self._current])
 
     def _follow_scaledown(self, _step: Json) -> _Progress:
-        pod = self._leaving[self._current]
+        pod = self._pod_of_step[self._current]
         live = self._find_live(pod.uid)
         if live is None:
             return _Progress((), f"{pod.full_name} is gone")
         return _Progress((f"{pod.full_name} is being deleted",) if live.is_leaving else (), None)
 
     def _follow_move(self, step: Json) -> _Progress:
-        pod = self._leaving[self._current]
+        pod = self._pod_of_step[self._current]
         live = self._find_live(pod.uid)
         if live is not None and not live.is_leaving:
             return _Progress((), None)
@@ -254,7 +254,7 @@ class PlanExecution:
     def _note_others(self) -> Iterator[ExecutionEvent]:
         """Yield a note for each unknown pod that got a node on which the plan still places pods."""
         nodes = {node for each in self._list_expected() for node in each.nodes}
-        owners = {each.owner for each in self._leaving.values() if each.owner}
+        owners = {each.owner for each in self._pod_of_step.values() if each.owner}
         for pod in self._view.pods.values():
             if not pod.node or pod.uid in self._noted:
                 continue
@@ -269,11 +269,11 @@ class PlanExecution:
         expected = []
         for i in range(self._current, len(self._steps)):
             step = self._steps[i]
-            if step["kind"] != "Move" or i not in self._leaving:
+            if step["kind"] != "Move" or i not in self._pod_of_step:
                 continue
             successor = self._view.pods.get(self._successor) if i == self._current and self._successor else None
             if successor is None or not successor.node:
-                pod = self._leaving[i]
+                pod = self._pod_of_step[i]
                 name = f"the new pod of {pod.full_name}"
                 expected.append(ExpectedPod(name, pod.requests, self._resolve(step["landsOn"])))
         for pod in self._waiting.values():
@@ -298,7 +298,7 @@ class PlanExecution:
         return f"{', '.join(sorted(self._held))} {verb} still cordoned"
 
     def _check_order(self) -> str:
-        for i, pod in self._leaving.items():
+        for i, pod in self._pod_of_step.items():
             if i > self._current:
                 live = self._view.pods.get(pod.uid)
                 if live is None or live.is_leaving or live.is_over:
@@ -308,7 +308,7 @@ class PlanExecution:
 
     def _check_drains(self) -> str:
         """Return which node was drained before its turn, or which drained node got a pod again, or ""."""
-        for i, pods in self._draining.items():
+        for i, pods in self._pods_of_drain.items():
             node = self._steps[i]["nodes"][0]
             if i > self._current and pods and not any(each.uid in self._view.pods for each in pods):
                 return f"{node} of step {i + 1} was drained before step {self._current + 1} was over"
@@ -328,7 +328,7 @@ class PlanExecution:
         return ""
 
     def _check_scaled(self) -> str:
-        moving = {self._leaving[i].owner for i in self._leaving if i >= self._current}
+        moving = {self._pod_of_step[i].owner for i in self._pod_of_step if i >= self._current}
         for pod in self._view.pods.values():
             if pod.owner and pod.owner in self._scaled - moving and pod.uid not in self._known and not pod.is_over:
                 return f"{pod.full_name} replaced the pod that was scaled down"
@@ -338,7 +338,7 @@ class PlanExecution:
         """Return which expected pod has no room left on any of its nodes, or which of its nodes are closed."""
         added = {each for step in self._steps[self._current :] if step["kind"] == "AddNodes" for each in step["nodes"]}
         opened = {each for step in self._steps[self._current :] if step["kind"] == "Uncordon" for each in step["nodes"]}
-        leaving = {self._leaving[i].uid for i in self._leaving if i >= self._current}
+        leaving = {self._pod_of_step[i].uid for i in self._pod_of_step if i >= self._current}
         expected = [each for each in self._list_expected() if not added & {*each.nodes}]
         for each in expected:
             closed = [
@@ -370,7 +370,7 @@ class PlanExecution:
             return self._check_scale_down(now_s)
         if step["kind"] != "Move":
             return ""
-        pod = self._leaving[self._current]
+        pod = self._pod_of_step[self._current]
         successor = self._view.pods.get(self._successor) if self._successor else None
         if successor is None:
             if self._successor:
@@ -390,7 +390,7 @@ class PlanExecution:
 
     def _check_scale_down(self, now_s: float) -> str:
         """Return which pod of the workload was given up instead of the plan's, or ""."""
-        pod = self._find_live(self._leaving[self._current].uid)
+        pod = self._find_live(self._pod_of_step[self._current].uid)
         if pod is None or pod.is_leaving:
             return ""
         now = [each for each in self._view.pods.values() if each.owner == pod.owner and not each.is_over]
@@ -411,7 +411,7 @@ class PlanExecution:
 
     def _explain_consequence(self) -> str:
         """Return what a pod on another node than promised means for the pods that the plan still places."""
-        leaving = {self._leaving[i].uid for i in self._leaving if i > self._current}
+        leaving = {self._pod_of_step[i].uid for i in self._pod_of_step if i > self._current}
         for each in self._list_expected():
             shortage = self._view.find_shortage(each.requests, each.nodes, leaving)
             if shortage:

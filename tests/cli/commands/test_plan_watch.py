@@ -134,7 +134,7 @@ def test_a_pod_on_another_node_leaves_the_plan_at_once(watch: Callable[..., Watc
 
 def test_a_foreign_pod_that_takes_the_place_leaves_the_plan(watch: Callable[..., WatchedPlan]) -> None:
     plan = watch()
-    plan.wait_for("PLACED")
+    plan.wait_for("waits for the first step")
     plan.create("small", "n0", "", "500m")
     plan.wait_for("!         shop/small, which the plan did not count on, was bound to n0")
     plan.create("intruder", "n0", "", "600m")
