@@ -97,9 +97,9 @@ def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, limit: TimeLim
         for name in nodes:
             if name not in state.nodes.index or state.nodes.nodes[state.nodes.index[name]] is None:
                 raise PlanError(f'nodes "{name}" not found')
-        drain = plan_drains(planner, world, nodes, rolling=question.rolling)
+        drain = plan_drains(planner, nodes, rolling=question.rolling)
     else:
-        drain = plan_consolidation(planner, world, question.nodes)
+        drain = plan_consolidation(planner, question.nodes)
         asked = ConsolidationQuestion(
             nodes=list_workers(world), force=question.force, delete_empty_dir_data=question.delete_empty_dir_data
         )

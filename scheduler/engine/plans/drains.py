@@ -136,7 +136,7 @@ class DrainPlanner:
 
         Those of pod groups are not simulated, and nothing is proven beside them.
         """
-        self._world, self._budgets = world, budgets
+        self.world, self._budgets = world, budgets
         self._waiting = [pod for pod in waiting if pod.pod_group is None]
         self._has_waiting_groups = len(self._waiting) < len(waiting)
         self._flags, self._numbers = flags, 0
@@ -146,26 +146,26 @@ class DrainPlanner:
 
         Raises KeyError for an unknown name.
         """
-        slot = self._world.nodes.index[node]
-        pods = self._world.nodes.pods[slot].values()
-        return self._world.nodes.nodes[slot] is not None and not any(find_refusal(p.pod, self._flags) for p in pods)
+        slot = self.world.nodes.index[node]
+        pods = self.world.nodes.pods[slot].values()
+        return self.world.nodes.nodes[slot] is not None and not any(find_refusal(p.pod, self._flags) for p in pods)
 
     def run(self, order: Sequence[str], draws: RandomDraws, *, cordon_first: bool, rolling: bool) -> DrainRun:
         """Drain the nodes in this order, and undo it all."""
         result, state = DrainRun(), self._begin(draws)
-        with self._world.tried():
+        with self.world.tried():
             if cordon_first and not rolling:
-                self._world.set_schedulable(order, False)
+                self.world.set_schedulable(order, False)
             for node in order:
-                self._world.limit.check()  # nodes without pods need no decision
-                self._world.set_schedulable([node], False)
+                self.world.limit.check()  # nodes without pods need no decision
+                self.world.set_schedulable([node], False)
                 drained, halt = self._drain(node, state)
                 if halt is not None:
                     result.obstacle, result.homeless = halt
                     break
                 result.drained.append(drained)
                 if rolling:
-                    self._world.set_schedulable([node], True)
+                    self.world.set_schedulable([node], True)
         return result
 
     def _begin(self, draws: RandomDraws) -> RunState:
@@ -177,11 +177,11 @@ class DrainPlanner:
         Drained nodes take no pods, and the others only get fuller. So a pod that no other pod can help fits nowhere
         later if no node that admits it has room now.
         """
-        if not is_decided_by_node_alone(pod) or self._world.has_unknown_rules(pod):
+        if not is_decided_by_node_alone(pod) or self.world.has_unknown_rules(pod):
             return False
-        with self._world.tried():
-            self._world.set_schedulable([node], False)
-            return not (self._world.find_admitting(pod) & self._world.find_roomy(pod)).any()
+        with self.world.tried():
+            self.world.set_schedulable([node], False)
+            return not (self.world.find_admitting(pod) & self.world.find_roomy(pod)).any()
 
     def choose(self, order: Sequence[str], wanted: int) -> list[str]:
         """Return nodes that were drained one after the other, at most `wanted`; fewer if the time is over.
@@ -192,37 +192,37 @@ class DrainPlanner:
         """
         chosen, state = list[str](), self._begin(RandomDraws(random.Random(0)))
         hopeful, spare = deque(order[:wanted]), deque(order[wanted:])
-        with suppress(TimeOverError), self._world.tried():
-            self._world.set_schedulable(hopeful, False)
+        with suppress(TimeOverError), self.world.tried():
+            self.world.set_schedulable(hopeful, False)
             while hopeful:
-                self._world.limit.check()
-                mark, after = self._world.mark(), state.copy()
+                self.world.limit.check()
+                mark, after = self.world.mark(), state.copy()
                 _, halt = self._drain(hopeful[0], after)
                 if halt is None:
                     state = after
                     chosen.append(hopeful.popleft())
                     continue
                 taker = self._find_taker(halt.homeless, hopeful)
-                self._world.undo(mark)
+                self.world.undo(mark)
                 hopeful.remove(taker)
-                self._world.set_schedulable([taker], True)
+                self.world.set_schedulable([taker], True)
                 if taker == halt.obstacle["node"] and spare:
                     hopeful.append(spare.popleft())
-                    self._world.set_schedulable([hopeful[-1]], False)
+                    self.world.set_schedulable([hopeful[-1]], False)
         return chosen
 
     def _find_taker(self, homeless: PodInfo | None, hopeful: Sequence[str]) -> str:
         """Return the last of these cordoned nodes on which the pod would fit, else the first, which it left."""
         if homeless is None:
             return hopeful[0]
-        with self._world.tried():
-            self._world.set_schedulable([name for name in hopeful if name != hopeful[0]], True)
-            mask, _ = self._world.find_feasible(homeless)
-        fitting = (name for name in reversed(hopeful) if name != hopeful[0] and mask[self._world.nodes.index[name]])
+        with self.world.tried():
+            self.world.set_schedulable([name for name in hopeful if name != hopeful[0]], True)
+            mask, _ = self.world.find_feasible(homeless)
+        fitting = (name for name in reversed(hopeful) if name != hopeful[0] and mask[self.world.nodes.index[name]])
         return next(fitting, hopeful[0])
 
     def _drain(self, node: str, state: RunState) -> tuple[PlannedDrain, Halt | None]:
-        pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
+        pods = sorted(self.world.nodes.pods[self.world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
         targets: Counter[str] = Counter()
         done: PlannedDrain = {
             "node": node,
@@ -261,17 +261,17 @@ class DrainPlanner:
         while left:
             count = state.draws.count_evictions(len(left))
             for pod in left[:count]:
-                self._world.remove(pod, node)
+                self.world.remove(pod, node)
                 if is_replaced(pod):
                     self._numbers += 1
-                    displaced.append(self._world.generate_claims(build_replacement(pod.pod, self._numbers)))
+                    displaced.append(self.world.generate_claims(build_replacement(pod.pod, self._numbers)))
             del left[:count]
             halt = self._schedule(displaced, node, state, targets)
             if halt is not None:
                 return halt
         if not displaced:
             return None
-        result = self._world.find_draws(displaced[0]).result
+        result = self.world.find_draws(displaced[0]).result
         reason = result.message if result else "no profile decides it"
         return Halt({"node": node, "pod": displaced[0].full_name, "reason": reason}, displaced[0])
 
@@ -292,7 +292,7 @@ class DrainPlanner:
                 kind = identify_kind(pod)
                 if kind in nowhere:
                     continue
-                found = self._world.find_draws(pod)
+                found = self.world.find_draws(pod)
                 if found.preempts:
                     return Halt({"node": node, "pod": pod.full_name, "reason": "it would evict other pods"})
                 if not found.slots:
@@ -300,8 +300,8 @@ class DrainPlanner:
                     continue
                 nowhere.clear()
                 assert found.result is not None
-                name = self._world.nodes.names[state.draws.choose(found.slots)]
-                self._world.place(pod, name, found.result.state)
+                name = self.world.nodes.names[state.draws.choose(found.slots)]
+                self.world.place(pod, name, found.result.state)
                 queue.remove(pod)
                 progress = True
                 if pod.uid in own:
@@ -321,20 +321,20 @@ class DrainPlanner:
         pods = [pod for each in leaving.values() for pod in each]
         if self._has_waiting_groups or any(self._budgets.has_budget(pod.pod) and not is_replaced(pod) for pod in pods):
             return False
-        return is_drain_order_certain(self._world, self._waiting, leaving, rolling=rolling)
+        return is_drain_order_certain(self.world, self._waiting, leaving, rolling=rolling)
 
     def _list_leaving(self, node: str) -> list[PodInfo]:
-        pods = self._world.nodes.pods[self._world.nodes.index[node]].values()
+        pods = self.world.nodes.pods[self.world.nodes.index[node]].values()
         return [pod for pod in pods if not is_left_alone(pod.pod)]
 
     def build_adversarial_draws(self, order: Sequence[str]) -> Callable[[random.Random], AdversarialDraws]:
         """Return a function that makes the adversarial draws of a run from its source of chance."""
-        scarcity, admitting = np.zeros(self._world.nodes.slots), dict[object, Mask]()
+        scarcity, admitting = np.zeros(self.world.nodes.slots), dict[object, Mask]()
         for pod in (pod for node in order for pod in self._list_leaving(node) if is_replaced(pod)):
             new = build_replacement(pod.pod, 0)
             kind = identify_kind(new)
             if kind not in admitting:
-                admitting[kind] = self._world.find_admitting(new)
+                admitting[kind] = self.world.find_admitting(new)
             scarcity += admitting[kind] / max(1, admitting[kind].sum())
         choices = {kind: int(mask.sum()) for kind, mask in admitting.items()}
         return lambda rng: AdversarialDraws(rng, scarcity, choices)
@@ -362,7 +362,7 @@ class DrainPlanner:
         return TriedOrder(first, number)
 
 
-def plan_drains(planner: DrainPlanner, world: World, nodes: Sequence[str], *, rolling: bool) -> DrainPlan:
+def plan_drains(planner: DrainPlanner, nodes: Sequence[str], *, rolling: bool) -> DrainPlan:
     """Return an order of drains that is proven, or else one that held in all runs.
 
     Without one, `nodes` is empty and the obstacles are named.
@@ -372,7 +372,7 @@ def plan_drains(planner: DrainPlanner, world: World, nodes: Sequence[str], *, ro
         given = planner.run(nodes, RandomDraws(random.Random(0)), cordon_first=False, rolling=rolling)
         plan["given"] = "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction"
         for order in _list_orders(nodes):
-            if held and world.limit.has_used(PROVING):
+            if held and planner.world.limit.has_used(PROVING):
                 break
             trial = planner.try_order(order, rolling=rolling, runs=1)
             plan["orders"] += 1
@@ -433,11 +433,12 @@ def _list_orders(nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(rng.sample(nodes, len(nodes)))
 
 
-def plan_consolidation(planner: DrainPlanner, world: World, most: int) -> DrainPlan:
+def plan_consolidation(planner: DrainPlanner, most: int) -> DrainPlan:
     """Return the largest set of nodes found that can be emptied, at most `most` unless that is 0, with the bound.
 
     The bound holds for all nodes but the control plane's.
     """
+    world = planner.world
     names = list_workers(world)
     movable = [name for name in names if planner.may_be_emptied(name)]
     candidates, obstacles, immovable = list[str](), list[DrainObstacle](), set[str]()
@@ -448,18 +449,18 @@ def plan_consolidation(planner: DrainPlanner, world: World, most: int) -> DrainP
     plan = _start_plan(bound=bound)
     plan["obstacles"] = obstacles
     with suppress(TimeOverError):
-        _try_sets(planner, world, _sort_by_use(world, candidates), wanted, plan)
+        _try_sets(planner, _sort_by_use(world, candidates), wanted, plan)
     return plan
 
 
-def _try_sets(planner: DrainPlanner, world: World, order: Sequence[str], wanted: int, plan: DrainPlan) -> None:
+def _try_sets(planner: DrainPlanner, order: Sequence[str], wanted: int, plan: DrainPlan) -> None:
     """Write the largest set that held into the plan, until one has `wanted` nodes."""
     rng, seen = random.Random(0), set[frozenset[str]]()
     while wanted and order:
         plan["orders"] += 1
-        with world.limit.share(CHOOSING):
+        with planner.world.limit.share(CHOOSING):
             chosen = planner.choose(order, wanted)
-        world.limit.check()
+        planner.world.limit.check()
         held = [*chosen]
         while len(held) > len(plan["nodes"]) and frozenset(held) not in seen:
             seen.add(frozenset(held))
