@@ -27,6 +27,7 @@ from herodotus_answers.cluster_questions import (
     Scale,
     UpgradeQuestion,
 )
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.nodegroups.objects import HOST, ZONE, daemon_set, grouped
@@ -101,7 +102,7 @@ def measure_groups(nodes: int, pods: int, groups: int) -> Iterator[tuple[str, fl
         for _ in range(_ROUNDS):
             started = time.process_time()
             spec = ClusterQuestion(node_groups=NodeGroupsQuestion(pods=[f"shop/{name}"]))
-            answer = answer_review(state, spec, lambda _done, _total: None, 0)["nodeGroups"]
+            answer = answer_review(state, spec, ignore_progress, 0)["nodeGroups"]
             times.append(time.process_time() - started)
         assert answer is not None
         yield name, min(times), len(answer["pods"][0]["groups"])

@@ -31,6 +31,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plans.time_limit import TimeLimit
 from scheduler.engine.plans.world import World
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
@@ -68,7 +69,7 @@ def build_fragmented(nodes: int, pods: int, cpu: int) -> WhatIfState:
 def ask(state: WhatIfState, **question: Any) -> PlanReview:
     """Return the plans that answer a question."""
     asked = ClusterQuestion(plan=PlanQuestion(**question))
-    review = answer_review(state, asked, lambda _done, _total: None, 0)["plan"]
+    review = answer_review(state, asked, ignore_progress, 0)["plan"]
     assert review is not None
     return review
 
@@ -124,7 +125,7 @@ def replay(nodes: Path, pods: Path) -> tuple[WhatIfState, int, int]:
     No pod leaves, as in the measurements that were published for these lists: with their times, 70 pods run at most.
     """
     state = a_state([_make_trace_node(row) for row in _read(nodes)])
-    world = World(state, TimeLimit(1e9, time.monotonic, lambda _done, _total: None))
+    world = World(state, TimeLimit(1e9, time.monotonic, ignore_progress))
     rng, rejected = random.Random(0), 0
     for row in sorted(_read(pods), key=lambda row: int(row["creation_time"])):
         pod = _make_trace_pod(row)
@@ -145,7 +146,7 @@ def measure_consolidation(nodes: Path, pods: Path, seconds: float) -> None:
     print(f"{pods.name}: {len(live)} nodes, {running} pods run, {rejected} found no node,", end=" ")
     print(f"replayed in {time.monotonic() - started:.0f} s; {empty} nodes are empty", flush=True)
     question = ClusterQuestion(consolidate=ConsolidationQuestion())
-    greedy = answer_review(state, question, lambda _done, _total: None, 0)["consolidation"]
+    greedy = answer_review(state, question, ignore_progress, 0)["consolidation"]
     assert greedy is not None
     print(f"  greedy {len(greedy['emptied'])}, {time.monotonic() - started:.0f} s", flush=True)
     state, _, _ = replay(nodes, pods)  # the answer changed the copy

@@ -237,6 +237,9 @@ class ReviewProgress(TypedDict):
 
     done: Annotated[int, "Number of pods that were decided.", Discloses.NOTHING]
     total: Annotated[int, "Number of pods that are known to be decided.", Discloses.NOTHING]
+    smallestPlan: NotRequired[
+        Annotated[int, "Changes of the smallest plan that was found so far, 0 without one.", Discloses.NOTHING]
+    ]
 
 
 _Continued = TypedDict(

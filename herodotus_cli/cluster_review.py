@@ -141,7 +141,8 @@ def ask(transport: Transport, spec: Json) -> Json:
         with note_after_delay(WAITING):
             answer = post_question(transport, api_paths.cluster_reviews(), document)
         while (status := answer["status"]).get("phase") == "Running":
-            progress.report_decided(status["progress"]["done"], status["progress"]["total"])
+            so_far = status["progress"]
+            progress.report_decided(so_far["done"], so_far["total"], so_far.get("smallestPlan", 0))
             continued = document | {"spec": {"continue": status["continue"]}}
             answer = post_question(transport, api_paths.cluster_reviews(), continued)
         return answer

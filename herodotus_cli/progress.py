@@ -15,12 +15,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 from herodotus_cli import errors
+from herodotus_record.units import pluralize
 
 NOTE_DELAY_S = 1.0  # most answers take a tenth of that
 _AFTER_S = 0.5
 _EVERY_S = 0.1
 _DECIDING = "deciding pods: {done:,} of {total:,}"
 _PLANNING = "searching for plans: {done} of at most {total} s"
+_FOUND = "; found a plan of {changes}"
+_SHOW = ", which Ctrl-C shows"
 _ACTIVITIES = {  # by the first of these keys that the question has
     "plan": _PLANNING,
     "deschedule": _PLANNING,
@@ -43,7 +46,7 @@ class ProgressLine:
         self._lock = threading.Lock()
         self._written = 0.0
         self._decided = _DECIDING
-        self._has_decided = self._is_interrupted = False
+        self._has_decided = self._is_interruptible = self._is_interrupted = False
 
     def report(self, plural: str, count: int) -> None:
         with self._lock:
@@ -59,9 +62,10 @@ class ProgressLine:
             errors.progress_shown = True
         self._written = time.monotonic()
 
-    def report_decided(self, done: int, total: int) -> None:
+    def report_decided(self, done: int, total: int, smallest: int = 0) -> None:
         """Show how far the answer is: pods that were decided, seconds of a plan's search, or a simulation's share.
 
+        `smallest` is the number of changes of the smallest plan that was found, 0 without one.
         Raises KeyboardInterrupt if Ctrl-C was pressed within `interruptible`.
         """
         self._has_decided = True
@@ -69,7 +73,9 @@ class ProgressLine:
             raise KeyboardInterrupt
         now = time.monotonic()
         if self._is_shown and _can_erase() and now - self._began > _AFTER_S and now - self._written > _EVERY_S:
-            self._write(self._decided.format(done=done, total=total))
+            found = _FOUND.format(changes=pluralize(smallest, "change")) if smallest else ""
+            found += _SHOW if smallest and self._is_interruptible else ""
+            self._write(self._decided.format(done=done, total=total) + found)
 
     def expect(self, spec: Mapping[str, object]) -> None:
         """Take the question whose progress is reported."""
@@ -91,9 +97,11 @@ class ProgressLine:
             self._is_interrupted = True
 
         before = signal.signal(signal.SIGINT, interrupt)
+        self._is_interruptible = True
         try:
             yield
         finally:
+            self._is_interruptible = False
             signal.signal(signal.SIGINT, before)
 
     def clear(self) -> None:

@@ -58,6 +58,7 @@ from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
 from scheduler.engine.plugins.volume_binding.claims import find_claims
+from scheduler.engine.progress import Report
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
@@ -69,7 +70,7 @@ from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pod_groups import UNSCHEDULABLE, find_quorum, sort_members
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
-from scheduler.engine.whatif.simulation import Report, WhatIfState
+from scheduler.engine.whatif.simulation import WhatIfState
 from scheduler.offline.evaluate.engine import NoCluster
 from scheduler.offline.observe.agreement import follows, with_outcome
 

@@ -68,8 +68,8 @@ from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.progress import Report, ignore_progress
 from scheduler.engine.whatif.changes import ClusterReviewError
-from scheduler.engine.whatif.simulation import Report
 
 Json = dict[str, Any]
 
@@ -124,7 +124,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         reader: ReadsCluster,
         config: Configuration,
         note: Note,
-        report: Report = lambda _done, _total: None,
+        report: Report = ignore_progress,
         announce: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare without reading.

@@ -36,13 +36,14 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from herodotus_record import klog
+from scheduler.engine.progress import Report, ignore_progress
 
 START_S: Final = 10.0  # the thread runs a task between two of its steps
 MAX_ANSWER_BYTES: Final = 16 << 20  # compressed; ten times a hundred records of 5,000 nodes
 MAX_MEMORY_BYTES: Final = 256 << 20  # of a child beside what the process had at the fork
 FORK_SHARE: Final = 0.05  # a fork that takes 20 ms of the thread is followed by none for 0.4 s
 _DONE, _FAILED, _REFUSED, _PROGRESS = b"+", b"-", b"!", b"="
-_COUNTS: Final = struct.Struct("!II")
+_COUNTS: Final = struct.Struct("!III")
 _REPORT_EVERY_S: Final = 0.5
 _PIECE: Final = 1 << 20
 _FIRST_FILE: Final = 3  # after standard error
@@ -70,7 +71,6 @@ class RefusedQuestionError(Exception):
     """A question that has no answer however often it is asked: it is invalid, or it needs more than a copy may use."""
 
 
-Report = Callable[[int, int], None]  # receives how much of the work is done, and how much is known
 Trial = Callable[[Report], bytes]
 
 
@@ -82,11 +82,11 @@ class ForkedCopies:
         self._starting = threading.Lock()
         self._next_start_s = 0.0  # monotonic
 
-    def run(self, trial: Trial, deadline_s: float, on_progress: Report = lambda _done, _total: None) -> bytes:
+    def run(self, trial: Trial, deadline_s: float, on_progress: Report = ignore_progress) -> bytes:
         """Run `trial` in a forked child process with a copy of the present state, and return its result.
 
-        `on_progress` receives the numbers (done, total) that the trial reports, at most every half second; if it raises
-        an exception, the child is killed. Raise RefusedQuestionError if the trial raises it or needs more than a copy
+        `on_progress` receives what the trial reports, at most every half second; if it raises an exception, the child
+        is killed. Raise RefusedQuestionError if the trial raises it or needs more than a copy
         may use, and ForkedCopyError if it fails otherwise or takes longer than `deadline_s` seconds. The thread that
         changes the state must not call this.
         """
@@ -211,11 +211,11 @@ class _Reporter:
     def __init__(self, theirs: int) -> None:
         self._pipe, self._last_s = theirs, 0.0
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int, smallest: int = 0, /) -> None:
         now = time.monotonic()
         if now - self._last_s >= _REPORT_EVERY_S:
             self._last_s = now
-            os.write(self._pipe, _PROGRESS + _COUNTS.pack(done, total))
+            os.write(self._pipe, _PROGRESS + _COUNTS.pack(done, total, smallest))
 
 
 def _only_open(file: int) -> None:

@@ -122,12 +122,12 @@ class ReviewClient:
         headers = {"Content-Type": _ANSWERS[request.kind], "Content-Encoding": "zstd"}
         self._post_answer(request, headers, answer)
 
-    def report_progress(self, request: ReceivedReview, done: int, total: int) -> None:
-        """Report that `done` of `total` pods were decided.
+    def report_progress(self, request: ReceivedReview, done: int, total: int, smallest: int = 0) -> None:
+        """Report that `done` of `total` pods were decided, and the changes of the smallest plan that was found.
 
         Raise NobodyWaitsError if the client has stopped waiting, ReviewClientError if the request fails.
         """
-        body = msgspec.json.encode({"done": done, "total": total})
+        body = msgspec.json.encode({"done": done, "total": total, "smallestPlan": smallest})
         self._post_answer(request, {"Content-Type": PROGRESS}, body)
 
     def reject(self, request: ReceivedReview, code: int, message: str) -> None:

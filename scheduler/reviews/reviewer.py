@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
+from scheduler.engine.progress import Report
 from scheduler.engine.records.build import Origin
-from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, RefusedQuestionError, Report, Trial
+from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, RefusedQuestionError, Trial
 from scheduler.reviews.review_client import (
     CLUSTER_REVIEW,
     PLACEMENT_REVIEW,

@@ -26,13 +26,14 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.answers import MAX_PODS
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
+from scheduler.engine.progress import Report
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import WhatIfState
-from scheduler.reviews.forked_copies import RefusedQuestionError, Report
+from scheduler.reviews.forked_copies import RefusedQuestionError
 from scheduler.reviews.reviewed_state import ReviewedState
 
 MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES  # of an answer: the service reads no more

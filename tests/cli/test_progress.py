@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -51,6 +52,19 @@ def test_the_time_of_a_search_for_plans_is_shown(monkeypatch: pytest.MonkeyPatch
     line.expect({"plan": {}})
     line.report_decided(3, 20)
     assert terminal.getvalue() == "\r\x1b[Ksearching for plans: 3 of at most 20 s"
+
+
+@pytest.mark.parametrize("evaluates_here", [True, False])
+def test_a_plan_that_was_found_is_shown_while_the_search_for_a_smaller_one_goes_on(
+    monkeypatch: pytest.MonkeyPatch, evaluates_here: bool
+) -> None:
+    terminal = open_terminal(monkeypatch)
+    line = progress.ProgressLine()
+    line.expect({"plan": {}})
+    with line.interruptible() if evaluates_here else nullcontext():
+        line.report_decided(3, 20, 2)
+    shown = "searching for plans: 3 of at most 20 s; found a plan of 2 changes"
+    assert terminal.getvalue() == f"\r\x1b[K{shown}{', which Ctrl-C shows' if evaluates_here else ''}"
 
 
 def test_the_first_interrupt_waits_for_a_report_and_the_second_does_not() -> None:

@@ -61,9 +61,10 @@ from scheduler.engine.descheduler.violations import (
 )
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
+from scheduler.engine.progress import Report
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass
-from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
+from scheduler.engine.whatif.simulation import Simulation, WhatIfState
 
 RUNS: Final = 20
 DESCHEDULED: Final = "Descheduled"  # why a successor needs a node
@@ -209,7 +210,7 @@ def _follow_successors(
 
     All evicted pods are gone before a successor is scheduled. Returns nothing if the time is over.
     """
-    simulation = Simulation(state, lambda _done, _total: limit.check(), seed)
+    simulation = Simulation(state, lambda *_progress: limit.check(), seed)
     evicted = [each for each in evictions if not each.refusal]
     for each in evicted:
         simulation.budgets.evict(each.pod.pod)

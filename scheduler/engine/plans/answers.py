@@ -37,10 +37,11 @@ from scheduler.engine.plans.spreading import SpreadGoal
 from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
 from scheduler.engine.plans.verification import MOVE
 from scheduler.engine.plans.world import World
+from scheduler.engine.progress import Report
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass
-from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
+from scheduler.engine.whatif.simulation import Simulation, WhatIfState
 
 
 def answer_plan(
@@ -105,7 +106,7 @@ def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, limit: TimeLim
         )
         with suppress(TimeOverError):  # last, as it changes the copy
             limit.check()
-            emptied = consolidate(Simulation(state, lambda _done, _total: limit.check(), 0), asked)["emptied"]
+            emptied = consolidate(Simulation(state, lambda *_progress: limit.check(), 0), asked)["emptied"]
             drain["greedy"] = len(emptied)
     review = _build_review(question, DRAIN if question.drain else CONSOLIDATE, world)
     review["drain"] = drain

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from herodotus_answers.plans import INTERRUPTED, TIME_OVER
-from scheduler.engine.whatif.simulation import Report
+from scheduler.engine.progress import Report
 
 
 class TimeOverError(Exception):
@@ -24,11 +24,15 @@ class TimeLimit:
     """A limit in seconds, and the shares of it that parts of the search have."""
 
     def __init__(self, seconds: float, clock: Callable[[], float], report: Report) -> None:
-        """`report` receives the seconds that passed and those of the limit; its KeyboardInterrupt ends the search."""
+        """`report` receives the seconds that passed, those of the limit and the size of the smallest plan so far.
+
+        A KeyboardInterrupt that it raises ends the search.
+        """
         self._seconds, self._clock, self._report = seconds, clock, report
         self._began = clock()
         self._until = self._share_until = self._began + seconds
         self._is_interrupted = False
+        self._smallest = 0
 
     @property
     def elapsed_s(self) -> float:
@@ -46,6 +50,10 @@ class TimeLimit:
             return INTERRUPTED
         return "" if self._clock() < self._until else TIME_OVER
 
+    def note_plan(self, changes: int) -> None:
+        """Take the number of changes of a plan that was found, for the progress."""
+        self._smallest = min(self._smallest or changes, changes)
+
     def check(self) -> None:
         """Report the progress.
 
@@ -53,7 +61,7 @@ class TimeLimit:
         """
         if not self._is_interrupted:
             try:
-                self._report(int(self.elapsed_s), int(self._seconds))
+                self._report(int(self.elapsed_s), int(self._seconds), self._smallest)
             except KeyboardInterrupt:
                 self._is_interrupted = True
         if self._is_interrupted:

@@ -47,6 +47,7 @@ from scheduler.engine.objects.taints import is_tolerated
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from scheduler.engine.plans.answers import answer_plan
 from scheduler.engine.plans.fitting import PlanError
+from scheduler.engine.progress import Report
 from scheduler.engine.whatif.budgets import is_ready
 from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
 from scheduler.engine.whatif.capacity import list_nodes, measure_capacity
@@ -56,7 +57,7 @@ from scheduler.engine.whatif.eviction import DrainResult, build_command, drain
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
 from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
-from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
+from scheduler.engine.whatif.simulation import Simulation, WhatIfState
 from scheduler.engine.whatif.upgrade import UpgradeError, compare_versions
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}  # of pods, in the order of their deletion

@@ -33,13 +33,12 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
+from scheduler.engine.progress import Report
 from scheduler.engine.rules import DEFAULT_RULES, Rules
 from scheduler.engine.whatif.budgets import Budgets, is_ready
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_workload
 from scheduler.engine.whatif.pod_groups import UNSCHEDULABLE, find_quorum, sort_members, split_by_group
-
-Report = Callable[[int, int], None]  # receives the number of pods that were decided, and of those known so far
 
 PENDING: Final = "Pending"  # the cause of pods that had no node before the changes
 _RUNNING: Final = PodStatus(phase="Running", conditions=[Condition(type="Ready", status="True")])

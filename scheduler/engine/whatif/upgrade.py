@@ -29,12 +29,13 @@ from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.types import Pod
+from scheduler.engine.progress import Report
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import GATES_BY_NAME
 from scheduler.engine.rules.version_rules import VERSION_RULES
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.owners import find_workload
-from scheduler.engine.whatif.simulation import Report, WhatIfState
+from scheduler.engine.whatif.simulation import WhatIfState
 
 FITS_NO_MORE, FITS_NOW, NODE_REJECTS = "FitsNoMore", "FitsNow", "NodeRejects"
 OTHER_NODE, MAY_MOVE, OTHER_MESSAGE = "OtherNode", "MayMove", "OtherMessage"

@@ -85,6 +85,9 @@ def test_a_long_answer_is_continued(service: Service, monkeypatch: pytest.Monkey
     running = ask(service, **{"continue": queued["continue"]}).get_json()["status"]
     assert (running["phase"], running["progress"]) == ("Running", {"done": 7, "total": 9})
     assert running["continue"] == queued["continue"]
+    found = {"done": 8, "total": 9, "smallestPlan": 2}
+    assert scheduler.send(question["id"], msgspec.json.encode(found), PROGRESS).status_code == 200
+    assert ask(service, **{"continue": queued["continue"]}).get_json()["status"]["progress"] == found
     scheduler.answer(question)
     complete = ask(service, **{"continue": queued["continue"]}).get_json()["status"]
     assert (complete["phase"], len(complete["placements"])) == ("Complete", 2)

@@ -6,6 +6,7 @@ from typing import Any
 
 from herodotus_answers.cluster_questions import ClusterQuestion, DescheduleQuestion
 from herodotus_answers.descheduling import DescheduledPod, DescheduleReview
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.pods import PriorityClass
 from tests.scheduler.engine.whatif.clusters import a_state
@@ -37,7 +38,7 @@ def deschedule(
     objects: list[Json], policy: Json, *pods: str, classes: dict[str, PriorityClass] | None = None, **more: Any
 ) -> DescheduleReview:
     question = ClusterQuestion(deschedule=DescheduleQuestion(policy=policy, pods=list(pods), **more))
-    review = answer_review(a_state(objects), question, lambda _done, _total: None, 0, classes)["deschedule"]
+    review = answer_review(a_state(objects), question, ignore_progress, 0, classes)["deschedule"]
     assert review is not None
     return review
 

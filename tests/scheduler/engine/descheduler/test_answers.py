@@ -10,6 +10,7 @@ from herodotus_answers.cluster_questions import ClusterQuestion, DescheduleQuest
 from herodotus_answers.cluster_review import build_cluster_review
 from scheduler.engine.descheduler.answers import answer_deschedule
 from scheduler.engine.objects.selectors import InvalidSelectorError, parse_label_selector
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.descheduler.policies import a_policy, deschedule, evicted
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
@@ -22,7 +23,7 @@ CPU = {"cpu": 20}
 
 def headline(objects: list[Json], policy: Json, *pods: str) -> str:
     question = ClusterQuestion(deschedule=DescheduleQuestion(policy=policy, pods=list(pods)))
-    status = answer_review(a_state(objects), question, lambda _done, _total: None, 0)
+    status = answer_review(a_state(objects), question, ignore_progress, 0)
     return build_cluster_review(status)["status"]["headline"]
 
 
@@ -131,7 +132,7 @@ def test_what_is_not_evaluated_is_named() -> None:
     plugins[LOW] |= {"thresholds": CPU, "targetThresholds": CPU}
     question = DescheduleQuestion(policy=a_policy(plugins, maxPods=3))
     state = a_state([a_node("n0"), a_node("n1")])
-    review, notes = answer_deschedule(state, question, lambda _done, _total: None, None, 0)
+    review, notes = answer_deschedule(state, question, ignore_progress, None, 0)
     assert notes == [
         "the descheduler v0.36.0 ignores the unknown field maxPods",
         "profile default: PodLifeTime is not evaluated",
@@ -150,7 +151,7 @@ def test_the_time_limit_ends_further_runs_and_the_landing() -> None:
 
     objects = [*(a_node(f"n{i}") for i in range(3)), *(a_pod(f"w{i}", "n0") for i in range(12))]
     question = DescheduleQuestion(policy=a_policy(DUPLICATES, {"nodeFit": True}), time_limit_seconds=10)
-    review, _ = answer_deschedule(a_state(objects), question, lambda _done, _total: None, None, 0, clock)
+    review, _ = answer_deschedule(a_state(objects), question, ignore_progress, None, 0, clock)
     assert review["runs"] < 20
     assert {each["outcome"] for each in review["evictions"]} == {"Unknown"}
     assert review["endedBy"] == "TimeOver"

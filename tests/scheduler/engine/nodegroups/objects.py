@@ -6,6 +6,7 @@ from typing import Any
 
 from herodotus_answers.cluster_questions import ClusterQuestion, NodeGroupsQuestion
 from herodotus_answers.node_groups import NodeGroupReview, NodeGroupVerdict
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
@@ -104,7 +105,7 @@ def ask(objects: list[Json] | WhatIfState, **question: Any) -> NodeGroupReview:
     """Return the answer to a question about node groups."""
     state = objects if isinstance(objects, WhatIfState) else a_state(objects)
     spec = ClusterQuestion(node_groups=NodeGroupsQuestion(**question))
-    found = answer_review(state, spec, lambda _done, _total: None, seed=0)["nodeGroups"]
+    found = answer_review(state, spec, ignore_progress, seed=0)["nodeGroups"]
     assert found is not None
     return found
 

@@ -8,6 +8,7 @@ import pytest
 
 from herodotus_answers.cluster_questions import ClusterQuestion, ScaleDownQuestion
 from herodotus_answers.node_groups import NodeScaleDown
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.nodegroups.objects import POOL, grouped, machine_deployment, node_pool
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid
@@ -18,7 +19,7 @@ EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 def ask(objects: list[Json], *nodes: str) -> dict[str, NodeScaleDown]:
     spec = ClusterQuestion(scale_down=ScaleDownQuestion(nodes=list(nodes) or None))
-    found = answer_review(a_state(objects), spec, lambda _done, _total: None, seed=0)["scaleDown"]
+    found = answer_review(a_state(objects), spec, ignore_progress, seed=0)["scaleDown"]
     assert found is not None
     return {node["node"]: node for node in found["nodes"]}
 

@@ -9,6 +9,7 @@ import pytest
 from herodotus_answers.cluster_questions import ClusterQuestion, PlanQuestion
 from herodotus_answers.plans import PlanReview
 from scheduler.engine.plans import search
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from tests.scheduler.engine.plans.devices import API, CLASS, DRIVER
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
@@ -21,7 +22,7 @@ CARDS = {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": CLASS}, 
 def ask(objects: list[Json], **question: Any) -> PlanReview:
     state = a_state([CARDS, *objects])
     asked = ClusterQuestion(plan=PlanQuestion(**({"namespace": "shop"} | question)))
-    status = answer_review(state, asked, lambda _done, _total: None, 0)
+    status = answer_review(state, asked, ignore_progress, 0)
     assert status["plan"] is not None
     return status["plan"]
 

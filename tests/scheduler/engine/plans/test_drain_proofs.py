@@ -16,6 +16,7 @@ from scheduler.engine.objects.types import Pod
 from scheduler.engine.plans.drains import AdversarialDraws, DrainPlanner, RandomDraws, TriedOrder
 from scheduler.engine.plans.time_limit import TimeLimit
 from scheduler.engine.plans.world import Draws, World
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.owners import build_replacement
 from scheduler.engine.whatif.simulation import WhatIfState
@@ -127,7 +128,7 @@ def test_without_the_filter_for_resources_a_large_pod_may_move() -> None:
 
 
 def make_world(state: WhatIfState) -> World:
-    return WorldOfEqualNodes(state, TimeLimit(1e9, lambda: 0.0, lambda _done, _total: None))
+    return WorldOfEqualNodes(state, TimeLimit(1e9, lambda: 0.0, ignore_progress))
 
 
 def _draw(planner: DrainPlanner, order: list[str], number: int) -> RandomDraws:

@@ -15,6 +15,7 @@ from herodotus_record.disclosure import mask_answer
 from scheduler.engine.plans.drains import DrainPlanner
 from scheduler.engine.plans.time_limit import TimeLimit
 from scheduler.engine.plans.world import World
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid
@@ -29,7 +30,7 @@ def ask(objects: list[Json], **question: Any) -> PlanReview:
     state = a_state(objects)
     before = nodes_by_uid(state)
     asked = PlanQuestion(**({"pods": ["shop/big"]} | question))
-    status = answer_review(state, ClusterQuestion(plan=asked), lambda _done, _total: None, 0)
+    status = answer_review(state, ClusterQuestion(plan=asked), ignore_progress, 0)
     if not question.get("consolidate"):
         assert nodes_by_uid(state) == before
     assert status["plan"] is not None
@@ -38,7 +39,7 @@ def ask(objects: list[Json], **question: Any) -> PlanReview:
 
 def headline(objects: list[Json], **question: Any) -> str:
     asked = PlanQuestion(**({"pods": ["shop/big"]} | question))
-    status = answer_review(a_state(objects), ClusterQuestion(plan=asked), lambda _done, _total: None, 0)
+    status = answer_review(a_state(objects), ClusterQuestion(plan=asked), ignore_progress, 0)
     return build_cluster_review(status)["status"]["headline"]
 
 
@@ -119,7 +120,7 @@ def test_pods_that_nobody_makes_anew_are_not_moved(owner: str, note: str) -> Non
     status = answer_review(
         a_state(objects),
         ClusterQuestion(plan=PlanQuestion(pods=["shop/big"], kinds=["move"])),
-        lambda _done, _total: None,
+        ignore_progress,
         0,
     )
     assert status["plan"] is not None
@@ -161,7 +162,7 @@ def test_pods_that_are_being_deleted_are_noted() -> None:
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     question = ClusterQuestion(plan=PlanQuestion(pods=["shop/big"], kinds=["move"]))
     objects = [*TWO, leaving, a_pod("w1", "n1", cpu="2"), big()]
-    status = answer_review(a_state(objects), question, lambda _done, _total: None, 0)
+    status = answer_review(a_state(objects), question, ignore_progress, 0)
     assert status["notes"] == ["1 pods are being deleted: plans take them as staying"]
 
 
@@ -313,7 +314,7 @@ def test_a_search_without_time_proves_nothing() -> None:
     review, _ = answer_plan(
         a_state(objects),
         PlanQuestion(pods=["shop/big"], kinds=["move"]),
-        lambda _done, _total: None,
+        ignore_progress,
         None,
         "",
         lambda: next(times),
@@ -450,7 +451,7 @@ def test_a_large_consolidation_takes_decisions_in_proportion_to_its_pods() -> No
     """Half of the nodes are emptied. Carrying out all earlier drains again for each node would take 400 decisions."""
     nodes = [a_node(f"n{i}") for i in range(40)]
     pods = [a_pod(f"w{i}", f"n{i}", f"ReplicaSet/w{i}", "2", labels={"app": "x"}) for i in range(40)]
-    limit = TimeLimit(1e9, lambda: 0.0, lambda _done, _total: None)
+    limit = TimeLimit(1e9, lambda: 0.0, ignore_progress)
     world = World(a_state([*nodes, *pods]), limit)
     planner = DrainPlanner(world, Budgets([], []), [], Drain(nodes=[]))
     assert len(planner.choose([f"n{i}" for i in range(40)], 30)) == 20
@@ -489,7 +490,7 @@ def test_a_reader_of_another_namespace_sees_nodes_and_no_names() -> None:
     pods = [a_pod(f"w{i}", f"n{i}", cpu="2") for i in range(2)]
     objects = [*TWO, *pods, a_budget("web", "web", maxUnavailable=1), big()]
     question = ClusterQuestion(plan=PlanQuestion(pods=["shop/big"]))
-    status = answer_review(a_state(objects), question, lambda _done, _total: None, 0)
+    status = answer_review(a_state(objects), question, ignore_progress, 0)
     masked = mask_answer(status, ClusterReviewStatus, OneNamespace("other"))
     text = msgspec.json.encode(build_cluster_review(masked)).decode()
     assert masked["plan"] is not None

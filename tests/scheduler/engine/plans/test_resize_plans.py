@@ -10,6 +10,7 @@ from herodotus_answers.cluster_questions import PlanQuestion
 from herodotus_answers.plans import PlanReview, format_plan_headline
 from scheduler.engine.plans.answers import answer_plan
 from scheduler.engine.plans.fitting import PlanError
+from scheduler.engine.progress import ignore_progress
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
 
 Json = dict[str, Any]
@@ -19,7 +20,7 @@ DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 def ask(objects: list[Json], **question: Any) -> PlanReview:
     fields: Json = {"pods": ["shop/db-0"], "time_limit_seconds": 60} | question
     asked = PlanQuestion(**fields)
-    return answer_plan(a_state(objects), asked, lambda _done, _total: None, None, "")[0]
+    return answer_plan(a_state(objects), asked, ignore_progress, None, "")[0]
 
 
 def resized(cpu: str = "3", had: str = "1", **condition: str) -> Json:

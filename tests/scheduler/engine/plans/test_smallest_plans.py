@@ -12,6 +12,7 @@ import pytest
 
 from herodotus_answers.cluster_questions import ClusterQuestion, PlanQuestion
 from herodotus_answers.plans import PlanReview, PlansOfKind
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from tests.scheduler.engine.plans.fragmented import Json, make_cluster, search_exhaustively
 from tests.scheduler.engine.whatif.clusters import a_state
@@ -25,7 +26,7 @@ def plan(objects: list[Json], **question: object) -> PlanReview:
     grouped = any(each["kind"] == "PodGroup" for each in objects)
     target: Json = {"pod_group": "big", "namespace": "shop"} if grouped else {"pods": ["shop/big"]}
     asked = PlanQuestion(**(target | question))
-    status = answer_review(a_state(objects), ClusterQuestion(plan=asked), lambda _done, _total: None, 0)
+    status = answer_review(a_state(objects), ClusterQuestion(plan=asked), ignore_progress, 0)
     assert status["plan"] is not None
     return status["plan"]
 

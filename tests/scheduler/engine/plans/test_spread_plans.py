@@ -16,6 +16,7 @@ import pytest
 from herodotus_answers.cluster_questions import PlanQuestion
 from herodotus_answers.plans import PlanReview
 from scheduler.engine.plans.answers import answer_plan
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.plans.fragmented import HOST, ZONE, list_move_sequences
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
@@ -27,7 +28,7 @@ MOST = 2  # moves of the search that tries everything
 
 def plan(objects: list[Json], **question: Any) -> PlanReview:
     asked = PlanQuestion(spread="ReplicaSet/web", namespace="shop", **({"time_limit_seconds": 60} | question))
-    return answer_plan(a_state(objects), asked, lambda _done, _total: None, None, "")[0]
+    return answer_plan(a_state(objects), asked, ignore_progress, None, "")[0]
 
 
 def a_zoned_node(name: str, zone: str, cpu: str = "4", **spec: Any) -> Json:

@@ -10,6 +10,7 @@ import pytest
 from herodotus_answers.cluster_questions import PlanQuestion
 from herodotus_answers.plans import PlanReview, format_plan_headline
 from scheduler.engine.plans.answers import answer_plan
+from scheduler.engine.progress import ignore_progress
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
 
 Json = dict[str, Any]
@@ -28,13 +29,13 @@ class Interruption:
     def __init__(self, after: int) -> None:
         self.after, self.calls = after, 0
 
-    def __call__(self, _done: int, _total: int) -> None:
+    def __call__(self, _done: int, _total: int, _smallest: int = 0, /) -> None:
         self.calls += 1
         if self.calls == self.after:
             raise KeyboardInterrupt
 
 
-def ask(objects: list[Json], report: Any = lambda _done, _total: None, **question: Any) -> PlanReview:
+def ask(objects: list[Json], report: Any = ignore_progress, **question: Any) -> PlanReview:
     ticks = count()
     asked = PlanQuestion(**question)
     return answer_plan(a_state(objects), asked, report, None, "", lambda: next(ticks) * TICK_S)[0]

@@ -17,6 +17,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import SourceManifest, load_cluster
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.rules import Rules
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
@@ -106,7 +107,7 @@ def a_state(objects: Iterable[Json], version: str = "", config: Configuration = 
 
 def review(objects: Iterable[Json], changes: Sequence[Change], state: WhatIfState | None = None) -> ClusterReviewStatus:
     spec = ClusterQuestion(changes=list(changes))
-    return answer_review(state or a_state(objects), spec, lambda _done, _total: None, seed=0)
+    return answer_review(state or a_state(objects), spec, ignore_progress, seed=0)
 
 
 NODES = [a_node("n0"), a_node("n1"), a_node("n2")]

@@ -15,6 +15,7 @@ from herodotus_answers.cluster_questions import (
     ConsolidationQuestion,
 )
 from herodotus_answers.cluster_review import Capacity, ClusterReviewStatus, Consolidation, build_cluster_review
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid, random_clusters
@@ -25,7 +26,7 @@ NODES = [a_node("n0"), a_node("n1", cpu="2"), a_node("n2", taints=[{"key": "gpu"
 
 
 def ask(state: WhatIfState, **question: Any) -> ClusterReviewStatus:
-    return answer_review(state, ClusterQuestion(**question), lambda _done, _total: None, seed=0)
+    return answer_review(state, ClusterQuestion(**question), ignore_progress, seed=0)
 
 
 def capacity(objects: list[Json], pod: Json, limit: int = 1000) -> Capacity:

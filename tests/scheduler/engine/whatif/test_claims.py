@@ -19,6 +19,7 @@ from herodotus_answers.cluster_questions import (
 )
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from scheduler.engine.objects.resource_api import ResourceClaim
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.dra.builders import API, DRIVER, Json, claim, device, device_class, exactly, slice_on
@@ -129,7 +130,7 @@ def test_scaling_without_the_template_copies_the_claims_of_a_running_pod(cluster
 
 def test_capacity_counts_devices(cluster: list[Json]) -> None:
     question = CapacityQuestion(object=web(1), limit=100, namespace="shop")
-    found = answer_review(a_state(cluster), ClusterQuestion(capacity=question), lambda _done, _total: None, seed=0)
+    found = answer_review(a_state(cluster), ClusterQuestion(capacity=question), ignore_progress, seed=0)
     assert found["capacity"] is not None
     assert {node["node"]: node["fits"] for node in found["capacity"]["nodes"]} == {"a": 1, "b": 2}
 
@@ -140,7 +141,7 @@ def test_a_failed_trial_of_a_consolidation_gives_the_devices_back(cluster: list[
     state = a_state(cluster)
     question = ConsolidationQuestion(force=False, delete_empty_dir_data=False)
     spec = ClusterQuestion(consolidate=question)
-    found = answer_review(state, spec, lambda _done, _total: None, seed=0)["consolidation"]
+    found = answer_review(state, spec, ignore_progress, seed=0)["consolidation"]
     assert found is not None
     assert found["emptied"] == []
     assert taken(state) == [("a", "gpu-0"), ("b", "gpu-0"), ("b", "gpu-1")]

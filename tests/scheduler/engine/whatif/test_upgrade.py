@@ -8,6 +8,7 @@ import pytest
 
 from herodotus_answers.cluster_questions import ClusterQuestion, UpgradeQuestion
 from herodotus_answers.cluster_review import UpgradeReview
+from scheduler.engine.progress import ignore_progress
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
@@ -17,7 +18,7 @@ Json = dict[str, Any]
 
 def upgrade(state: WhatIfState, to: str, **question: Any) -> UpgradeReview:
     spec = ClusterQuestion(upgrade=UpgradeQuestion(to=to, **question))
-    found = answer_review(state, spec, lambda _done, _total: None, seed=0)["upgrade"]
+    found = answer_review(state, spec, ignore_progress, seed=0)["upgrade"]
     assert found is not None
     return found
 
@@ -74,7 +75,7 @@ def test_an_upgrade_says_what_is_not_built_of_the_other_version(to: str, told: l
     claiming["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
     spec = ClusterQuestion(upgrade=UpgradeQuestion(to=to))
     state = a_state([a_node("n1"), claiming, a_pod("q", "n1")], "v1.35")
-    notes = answer_review(state, spec, lambda _done, _total: None, seed=0)["notes"]
+    notes = answer_review(state, spec, ignore_progress, seed=0)["notes"]
     assert [note.partition(": decided as in v1.36")[0] for note in notes] == told
 
 
