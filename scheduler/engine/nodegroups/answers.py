@@ -49,9 +49,10 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.taints import format_taint
 from scheduler.engine.objects.types import Pod
+from scheduler.engine.progress import Report
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
-from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
+from scheduler.engine.whatif.simulation import Simulation, WhatIfState
 
 MAX_PODS = 100  # with verdicts in one answer; each takes some 50 ms at 5,000 nodes in 60 groups
 NO_AUTOSCALER = "no node group is known here: no node has a pool label, and there is no NodePool or MachineDeployment"

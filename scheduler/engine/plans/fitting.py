@@ -41,8 +41,8 @@ from scheduler.engine.plans.counting_proof import fit_in_any_order
 from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
 from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.lower_requests import LowerRequest, find_lower_requests
-from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance, helped_only_by_room
-from scheduler.engine.plans.new_nodes import list_shapes
+from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance
+from scheduler.engine.plans.new_nodes import NodesSearch
 from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
@@ -200,9 +200,10 @@ class Planner:
 
     def answer_moves(self, changes: Sequence[Change], goal: str) -> PlanReview:
         """Return the review of plans that consist of these changes only."""
-        result = self._run(changes, 1.0)
-        plans = self._build_plans(result)
-        return self._build_review(goal, PLANNED if plans else NO_PLAN, [_of_kind("move", plans, result)])
+        search = self._new_search(changes)
+        self._search_in_turns([search])
+        of_kind = self._build_kind("move", search.result)
+        return self._build_review(goal, PLANNED if of_kind["plans"] else NO_PLAN, [of_kind])
 
     def _build_review(self, goal: str, verdict: str, kinds: list[PlansOfKind]) -> PlanReview:
         return {
@@ -260,15 +261,28 @@ class Planner:
                 self.world.place(pod, node, state)
         return preempting
 
-    def _new_search(self) -> PlanSearch:
+    def _new_search(self, changes: Sequence[Change] = (), most: int = 0) -> PlanSearch:
+        """Return a search for plans of at most `most` of these changes, by default as many as a plan may have."""
         return PlanSearch(
             self.world,
             self._targets.pods,
             self._verification,
             self._budgets,
+            changes,
+            most or self._question.max_changes,
             exist=self._targets.exist,
             min_targets=self._targets.min_count,
             goal=self._goal,
+        )
+
+    def _new_nodes_search(self, cordoned: Sequence[Change]) -> NodesSearch:
+        return NodesSearch(
+            self.world,
+            self._targets.pods,
+            self._verification,
+            self._new_search(cordoned),
+            self._question.max_changes,
+            exist=self._targets.exist,
         )
 
     # --- candidates -------------------------------------------------------------------------------------------------
@@ -336,22 +350,22 @@ class Planner:
     # --- searching --------------------------------------------------------------------------------------------------
 
     def _search(self, candidates: dict[str, list[Change]]) -> list[PlansOfKind]:
-        """Return the plans of each kind of the question, and of all kinds together if that may be smaller."""
+        """Return the plans of each kind of the question, and of all kinds together if that may be smaller.
+
+        Each kind gets its first plans before the time is spent on smaller ones.
+        """
         asked = self._question.kinds or KINDS
         wanted = [kind for kind in ("nodes", "request", "move", "scale-down") if kind in asked]
-        several = sum(bool(candidates.get(kind)) for kind in wanted) > 1
-        results: list[PlansOfKind] = []
+        searched = [kind for kind in wanted if kind != "request"]
+        several = sum(bool(candidates[kind]) for kind in searched) > 1
         fixes = self._list_fixes() if CHANGE in asked else []
-        for number, kind in enumerate(wanted):
-            if kind == "request":
-                results.append(self._lower_requests())
-                continue
-            result = self._run(candidates[kind], 1 / (len(wanted) - number + several))
-            plans = self._build_plans(result)
-            of_kind = _of_kind(kind, plans, result)
-            if kind == "nodes" and not plans:
-                of_kind = self._add_nodes(of_kind)
-            results.append(of_kind)
+        lowered = [self._lower_requests()] if "request" in asked else []
+        searches: dict[str, PlanSearch | NodesSearch] = {
+            kind: self._new_search(candidates[kind]) if kind != "nodes" else self._new_nodes_search(candidates[kind])
+            for kind in searched
+        }
+        self._search_in_turns([*searches.values()], shares=1 + several)
+        results = [self._build_kind(kind, searches[kind].result) for kind in searched] + lowered
         if CHANGE in asked:
             planned = {each["kind"] for each in results if each["plans"]}
             left = [fix for fix in fixes if not _is_of_other_kind(fix, planned)]
@@ -360,72 +374,28 @@ class Planner:
         together = [change for kind in ("move", "nodes", "scale-down") if kind in wanted for change in candidates[kind]]
         fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=IMPOSSIBLE)
         if several and fewest > 2:
-            result = self._run(together, 1.0, most=min(self._question.max_changes, fewest - 1))
-            results.append(_of_kind(MIXED, self._build_plans(result), result))
+            mixed = self._new_search(together, min(self._question.max_changes, fewest - 1))
+            self._search_in_turns([mixed])
+            results.append(self._build_kind(MIXED, mixed.result))
         return results
+
+    def _search_in_turns(self, searches: Sequence[PlanSearch | NodesSearch], shares: int = 1) -> None:
+        """Let each search find plans, and then improve them, in one of so many shares of the time that is left."""
+        turns = [*(each.find for each in searches), *(each.improve for each in searches)]
+        with self._limit.share(1 / shares):
+            for number, turn in enumerate(turns):
+                with self._limit.share(1 / (len(turns) - number)):
+                    turn()
+
+    def _build_kind(self, kind: str, result: SearchResult) -> PlansOfKind:
+        plans = sorted((self._build_plan(found, result.size) for found in result.plans), key=_cost)
+        return {"kind": kind, "plans": plans, "bound": _bound(result.bound), "failures": dict(result.failures)}
 
     def _rank_kind(self, kind: PlansOfKind) -> tuple[object, ...]:
         """Return the sort key of a kind's plans, in the order of suggestions: a lower request, then new nodes last."""
         plan = kind["plans"][0]
         adds_nodes = plan["disruption"]["newNodes"] > 0
         return kind["kind"] in self._last_resorts, adds_nodes, kind["kind"] == "request", plan["changes"], _cost(plan)
-
-    def _run(self, changes: Sequence[Change], share: float, most: int = 0) -> SearchResult:
-        """Search with a share of the time that is left."""
-        with self._limit.share(share):
-            return self._new_search().run(changes, most or self._question.max_changes)
-
-    def _add_nodes(self, before: PlansOfKind) -> PlansOfKind:
-        """Return plans that add nodes of a shape that the cluster has, the fewest first."""
-        if any(pod.pod.spec.resource_claims for pod in self._targets.pods):
-            reason = "new nodes with devices are not planned"
-            return before | {"bound": before["bound"] | {"kind": NOT_PROVEN, "reason": reason}}
-        failures, plans = Counter[str](before["failures"]), list[Plan]()
-        try:
-            self._try_new_nodes(plans, failures)
-        except TimeOverError as e:
-            failures[str(e)] += 1
-        most = self._question.max_changes
-        bound = _bound(Bound(NOT_PROVEN, most, before["bound"]["tried"], "only copies of the present nodes were tried"))
-        if plans:
-            count = plans[0]["changes"]
-            bound = _bound(Bound("Exhaustive", count, before["bound"]["tried"]))
-            if count > 1 and (failures or before["bound"]["kind"] == NOT_PROVEN):
-                bound = _bound(Bound(NOT_PROVEN, count, bound["tried"], "fewer nodes did not hold for every draw"))
-        return {"kind": "nodes", "plans": plans[:3], "bound": bound, "failures": dict(failures)}
-
-    def _try_new_nodes(self, plans: list[Plan], failures: Counter[str]) -> None:
-        """Add the plans of the smallest number of new nodes, and what went wrong with others."""
-        shapes = [shape for shape in list_shapes(self.world.nodes) if self._may_help(shape)]
-        for count in range(1, self._question.max_changes + 1):
-            for shape in shapes:
-                names = tuple(f"{shape}-new-{number}" for number in range(1, count + 1))
-                if any(name in self.world.nodes.index for name in names):
-                    continue
-                steps = [PlannedStep(ADD_NODES, names, None, shape)]
-                steps += [] if self._targets.exist else [PlannedStep(CREATE)]
-                try:
-                    proof = self._verification.run(steps)
-                except UnprovenError as e:
-                    failures[str(e)] += 1
-                    continue
-                if proof.failure is None:
-                    plans.append(self._build_plan(FoundPlan([], steps, proof), count))
-                else:
-                    failures[proof.failure.kind] += 1
-            if plans:
-                return
-
-    def _may_help(self, shape: str) -> bool:
-        """Return whether copies of this node may make targets fit: a target fits there, or needs pods elsewhere."""
-        name = f"{shape}-new-1"
-        if name in self.world.nodes.index:
-            return True
-        kinds = {target.spec_digest: target for target in self._targets.pods}.values()
-        with self.world.tried():
-            self.world.add_node(shape, name)
-            slot = self.world.nodes.index[name]
-            return any(not helped_only_by_room(pod) or self.world.find_feasible(pod)[0][slot] for pod in kinds)
 
     def _lower_requests(self) -> PlansOfKind:
         """Return plans that lower one request of the pods so far that they fit."""
@@ -551,10 +521,6 @@ class Planner:
 
     # --- the answer -------------------------------------------------------------------------------------------------
 
-    def _build_plans(self, result: SearchResult) -> list[Plan]:
-        plans = [self._build_plan(found, len(found.moves)) for found in result.plans]
-        return sorted(plans, key=_cost)
-
     def _build_plan(self, found: FoundPlan, changes: int) -> Plan:
         counted = {(move.change.kind, move.change.node, move.change.pod) for move in found.moves}
         left: Counter[str] = Counter()
@@ -673,10 +639,6 @@ def _is_of_other_kind(fix: SuggestedFix, planned: Container[str]) -> bool:
     """Return whether a fix lowers a request or uncordons a node, and the kind for it has a plan."""
     codes = {change.code for change in fix.suggestion.changes}
     return (codes == {"set-request"} and "request" in planned) or (codes == {"uncordon"} and "nodes" in planned)
-
-
-def _of_kind(kind: str, plans: list[Plan], result: SearchResult) -> PlansOfKind:
-    return {"kind": kind, "plans": plans, "bound": _bound(result.bound), "failures": dict(result.failures)}
 
 
 def _bound(bound: Bound) -> PlanBound:

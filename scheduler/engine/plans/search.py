@@ -17,7 +17,7 @@ Invariant: a returned plan was verified, and `Bound` claims only what was search
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -55,6 +55,7 @@ from scheduler.engine.suggestions.check import fits_without
 from scheduler.engine.whatif.budgets import Budgets
 
 MAX_SETS: Final = 60_000  # of one size, each of which takes 0.1 to 1 ms; larger numbers are searched from the nodes
+MAX_QUICK_SETS: Final = 1000  # of one size, which are all tried before a first plan is shown
 MAX_FORCED: Final = 12  # cordons that are added to one plan
 MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
 MAX_PLANS: Final = 3
@@ -122,14 +123,11 @@ class FoundPlan:
 
 @dataclass
 class SearchResult:
-    """The smallest plans, the best first, and what is proven about smaller ones.
-
-    `unproven` counts sequences of changes that fit by requests and failed a simulation.
-    """
+    """Plans of `size` changes, the best first, and what is proven about smaller ones."""
 
     plans: list[FoundPlan] = field(default_factory=list)
+    size: int = 0
     bound: Bound = field(default_factory=Bound)
-    unproven: int = 0
     failures: Counter[str] = field(default_factory=Counter)  # of sequences, by what went wrong
 
 
@@ -142,12 +140,17 @@ class PlanSearch:
         targets: Sequence[PodInfo],
         verification: Verification,
         budgets: Budgets,
+        changes: Sequence[Change],
+        max_changes: int,
         *,
         exist: bool = True,
         min_targets: int = 0,
         goal: Goal | None = None,
     ) -> None:
-        """`exist` says that the targets wait already; otherwise they are created after the other steps."""
+        """Prepare the search for plans of at most `max_changes` of these changes.
+
+        `exist` says that the targets wait already; otherwise they are created after the other steps.
+        """
         self._goal = goal
         self._world, self._targets, self._verification = world, targets, verification
         self._budgets, self._exist = budgets, exist
@@ -157,71 +160,78 @@ class PlanSearch:
         self._alike = len({target.spec_digest for target in targets}) == 1
         self._room_only = bool(targets) and all(map(helped_only_by_room, targets))
         self._resources = world.list_counted_resources(targets[0]) if targets else []
-        self._changes: Sequence[Change] = ()
-        self.tried, self._size = 0, 0
-
-    def run(self, changes: Sequence[Change], max_changes: int) -> SearchResult:
-        """Return the plans with the fewest of these changes, at most `max_changes`, or what was found in the time.
-
-        A search is run once.
-        """
-        result = SearchResult()
+        self.result = SearchResult()
         self._changes = changes
+        self._counts = count_sets(changes, max_changes)
+        self._least: tuple[int, str] | None = None  # the fewest changes that may do, and why; None: not known yet
+        self._complete = set[int]()  # sizes of which all sets were tried
+        self._unproven: Counter[int] = Counter()  # sets by size with a sequence that fits by requests and does not hold
+        self.tried, self._size = 0, 0
+        self._ended = ""  # why a turn of the search ended early
+
+    def find(self) -> None:
+        """Look for plans, and stop at the first size of which some hold; smaller ones may exist."""
+        self._try_sizes(range(len(self._counts)), MAX_QUICK_SETS)
+
+    def improve(self) -> None:
+        """Look for plans with fewer changes than those of the result, in all sets of changes that are not too many."""
+        if self.result.bound.kind == NOT_PROVEN:
+            smaller = range(self.result.size if self.result.plans else len(self._counts))
+            self._try_sizes([size for size in smaller if self._counts[size] <= MAX_SETS], MAX_SETS)
+
+    def _try_sizes(self, sizes: Iterable[int], most: int) -> None:
+        """Try sets of these sizes until some have plans: all sets of a size if they are at most `most`, else some."""
         try:
-            self._search_sizes(changes, max_changes, result)
+            self._least = self._least or self._count_least()
+            for size in sizes:
+                if size >= self._least[0] and size not in self._complete:
+                    self._try_sets(size, all_sets=self._counts[size] <= most)
+                if self.result.plans and self.result.size == size:
+                    break
         except TimeOverError as e:
-            if result.plans and self._size <= 1:
-                result.bound = Bound(EXHAUSTIVE, self._size, 1)
-            else:
-                result.bound = Bound(NOT_PROVEN, self._size, self.tried, str(e))
-        return result
+            self._ended = str(e)
+        self.result.bound = self._compute_bound()
 
-    def _search_sizes(self, changes: Sequence[Change], max_changes: int, result: SearchResult) -> None:
-        least, why = self._count_least(changes)
-        if least > len(changes):  # all of them are not enough; without any change, that says why
-            least = IMPOSSIBLE if changes else 0
-        exhaustive, counts = True, count_sets(changes, max_changes)
-        for self._size in range(max_changes + 1):
-            size = self._size
-            if size < least:
-                result.bound = Bound(RELAXATION, least, 0, why)
-                continue
-            small = counts[size] <= MAX_SETS
-            exhaustive = exhaustive and small
-            with closing(list_sets(changes, size) if small else self._list_sets(changes, size)) as sets:
-                for chosen in sets:
-                    self._world.limit.check()
-                    self.tried += 1
-                    self._try(chosen, result, narrow=not small)
-                    if len(result.plans) >= MAX_PLANS:
-                        break
-            if result.plans:
-                self._bound(result, sum(counts[:size]), size, least, why, exhaustive=exhaustive)
-                return
-        if least > max_changes:
-            return
-        result.bound = Bound(NOT_PROVEN, max_changes, self.tried, "not every set of changes was tried")
-        if exhaustive and not result.unproven:
-            result.bound = Bound(EXHAUSTIVE, max_changes + 1, sum(counts))
-        elif exhaustive:
-            result.bound.reason = f"{result.unproven} sequences fit on paper and do not hold for every draw"
+    def _try_sets(self, size: int, *, all_sets: bool) -> None:
+        """Try sets of a size until there are enough plans, which replace larger ones in the result."""
+        plans: list[FoundPlan] = []
+        sets = list_sets(self._changes, size) if all_sets else self._list_sets(self._changes, size)
+        self._size, self._unproven[size] = size, 0
+        with closing(sets):
+            for chosen in sets:
+                self._world.limit.check()
+                self.tried += 1
+                plan = self._try(chosen, narrow=not all_sets)
+                if plan is not None:
+                    plans.append(plan)
+                    self.result.size, self.result.plans = size, plans
+                    self._world.limit.note_plan(size)
+                    if len(plans) >= MAX_PLANS:
+                        return
+        if all_sets:
+            self._complete.add(size)
 
-    def _bound(self, result: SearchResult, smaller: int, size: int, least: int, why: str, *, exhaustive: bool) -> None:
-        """Set the bound of the plans of a size, when `smaller` is the number of smaller sets of changes."""
-        certain = exhaustive and self._exact
-        if size <= 1:
-            result.bound = Bound(EXHAUSTIVE, size, 1)  # the targets do not fit as it is
-        elif size <= least:
-            result.bound = Bound(RELAXATION, size, 0, why)
-        elif certain and not result.unproven:
-            result.bound = Bound(EXHAUSTIVE, size, smaller)
-        else:
-            reason = "not every smaller set of changes was tried"
-            if certain:
-                reason = "smaller sequences fit on paper, and do not hold for every draw"
-            elif exhaustive:
+    def _compute_bound(self) -> Bound:
+        """Return what is known about plans that are smaller than those of the result.
+
+        Without plans, the bound is about plans of at most as many changes as a plan may have.
+        """
+        (least, why), plans = self._least or (0, ""), self.result.plans
+        size = self.result.size if plans else len(self._counts)
+        if plans and size <= 1:
+            return Bound(EXHAUSTIVE, size, 1)  # the targets do not fit as it is
+        if size <= least:
+            return Bound(RELAXATION, size if plans else least, 0, why)
+        smaller, unproven = range(least, size), 0
+        reason = self._ended or "not every smaller set of changes was tried"
+        if self._complete.issuperset(smaller):
+            unproven = sum(self._unproven[each] for each in smaller)
+            if self._exact and not unproven:
+                return Bound(EXHAUSTIVE, size, sum(self._counts[:size]))
+            reason = f"{unproven} smaller sets of changes fit on paper, and do not hold for every draw"
+            if not self._exact:
                 reason = "the pods are not alike, so their placement was not searched in full"
-            result.bound = Bound(NOT_PROVEN, size, self.tried, reason)
+        return Bound(NOT_PROVEN, size if plans else size - 1, self.tried, reason)
 
     @property
     def _exact(self) -> bool:
@@ -230,31 +240,34 @@ class PlanSearch:
             self._alike and self._room_only and not any(target.terms for target in self._targets)
         )
 
-    def _count_least(self, changes: Sequence[Change]) -> tuple[int, str]:
+    def _count_least(self) -> tuple[int, str]:
         """Return how many changes there must be at least, and why fewer do not do."""
+        least, why = 0, ""
         if self._goal is not None:
-            return self._goal.count_least_moves()
-        if not self._room_only or len(self._targets) > 1:
-            return 0, ""
-        return self._bound_by_room(changes), FREES_TOO_LITTLE
+            least, why = self._goal.count_least_moves()
+        elif self._room_only and len(self._targets) == 1:
+            least, why = self._bound_by_room(self._changes), FREES_TOO_LITTLE
+        if least > len(self._changes):  # all of them are not enough; without any change, that says why
+            least = IMPOSSIBLE if self._changes else 0
+        return least, why
 
     # --- one set ----------------------------------------------------------------------------------------------------
 
-    def _try(self, chosen: Sequence[Change], result: SearchResult, *, narrow: bool) -> None:
-        """Add a plan of exactly these changes to the result, if one holds."""
+    def _try(self, chosen: Sequence[Change], *, narrow: bool) -> FoundPlan | None:
+        """Return a plan of exactly these changes, or None if none holds; the result counts what failed."""
         if _repeats_pod(chosen) or not self._may_fit(chosen):
-            return
+            return None
         with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
             first = list(islice(sequences, MAX_ATTEMPTS))
         for moves in first:
             if moves is None:
-                result.failures[TARGET_PENDING] += 1
+                self.result.failures[TARGET_PENDING] += 1
                 continue
-            plan = self._prove(moves, result)
+            plan = self._prove(moves)
             if plan is not None:
-                result.plans.append(plan)
-                return
-        result.unproven += bool(first)
+                return plan
+        self._unproven[self._size] += bool(first)
+        return None
 
     def _may_fit(self, chosen: Sequence[Change]) -> bool:
         """Return whether the targets fit if the pods of these changes are gone; True if that says nothing."""
@@ -391,14 +404,14 @@ class PlanSearch:
 
     # --- proving ----------------------------------------------------------------------------------------------------
 
-    def _prove(self, moves: Sequence[Move], result: SearchResult) -> FoundPlan | None:
+    def _prove(self, moves: Sequence[Move]) -> FoundPlan | None:
         """Return the plan of a sequence with the steps that force it, or None if no such steps make it hold.
 
         Where many nodes fit, all runs are too many, and counting is tried first.
         """
         large = np.count_nonzero(self._world.nodes.live) > MAX_EXPLORED_NODES
         plan = self._prove_by_room(moves) if large else None
-        plan = plan or self._prove_by_runs(moves, result, MAX_STATES // 10 if large else MAX_STATES)
+        plan = plan or self._prove_by_runs(moves, MAX_STATES // 10 if large else MAX_STATES)
         return plan if plan is not None or large else self._prove_by_room(moves)
 
     def _prove_by_room(self, moves: Sequence[Move]) -> FoundPlan | None:
@@ -409,14 +422,14 @@ class PlanSearch:
             proven = prove_by_room(self._world, self._verification, leaving, exist=self._exist)
         return None if proven is None else FoundPlan(list(moves), *proven)
 
-    def _prove_by_runs(self, moves: Sequence[Move], result: SearchResult, max_states: int) -> FoundPlan | None:
+    def _prove_by_runs(self, moves: Sequence[Move], max_states: int) -> FoundPlan | None:
         cordons: list[set[str]] = [set() for _ in moves]
         for _ in range(MAX_FORCED):
             steps, owners = self._build_steps(moves, cordons)
             try:
                 proof = self._verification.run(steps, max_states)
             except UnprovenError as e:
-                result.failures[str(e)] += 1
+                self.result.failures[str(e)] += 1
                 return None
             failure = proof.failure
             if failure is None:
@@ -430,10 +443,10 @@ class PlanSearch:
                 None,
             )
             if stray is None or stray[1] in cordons[stray[0]]:
-                result.failures[failure.kind] += 1
+                self.result.failures[failure.kind] += 1
                 return None
             cordons[stray[0]].add(stray[1])
-        result.failures["Forced"] += 1
+        self.result.failures["Forced"] += 1
         return None
 
     def _build_steps(
@@ -580,36 +593,48 @@ class PlanSearch:
     def _extend(
         self, chosen: tuple[Change, ...], by_node: dict[str, list[Change]], size: int
     ) -> Iterator[tuple[Change, ...]]:
-        """Yield larger sets, in which other pods leave so that the displaced ones have somewhere to go."""
-        homeless = self._find_homeless(chosen)
-        if homeless is None:
+        """Yield larger sets, in which other pods leave so that displaced pods or further targets have a node."""
+        unplaced = self._find_unplaced(chosen)
+        if unplaced is None:
             return
         names = {change.node for change in chosen}
         others = {name: each for name, each in by_node.items() if name not in names}
         with self._world.tried():
-            for more in self._free_nodes(self._create_successor(homeless), others, size - len(chosen)):
+            for more in self._free_nodes(unplaced, others, size - len(chosen)):
                 both = (*chosen, *more)
                 if len(both) == size:
                     yield both
                 else:
                     yield from self._extend(both, by_node, size)
 
-    def _find_homeless(self, chosen: Sequence[Change]) -> Change | None:
-        """Return the first displaced pod that fits nowhere else."""
+    def _find_unplaced(self, chosen: Sequence[Change]) -> PodInfo | None:
+        """Return the first pod that fits nowhere after these changes: a target, or the successor of a displaced pod.
+
+        Displaced pods go to other nodes than those that the changes free.
+        """
+        freed = {self._world.nodes.index[change.node] for change in chosen}
         with self._world.tried():
             for change in chosen:
                 self._leave(change)
-            names = {change.node for change in chosen}
-            for change in chosen:
-                if change.kind != MOVE:
-                    continue
-                successor = self._create_successor(change)
-                mask, state = self._world.find_feasible(successor)
-                slots = [slot for slot in np.flatnonzero(mask).tolist() if self._world.nodes.names[slot] not in names]
-                if not slots:
-                    return change
-                self._world.place(successor, self._world.nodes.names[slots[0]], state)
-        return None
+            successors = [self._create_successor(change) for change in chosen if change.kind == MOVE]
+            if not self._share_claims:
+                unplaced = self._place_each(self._targets, frozenset())
+                if len(self._targets) - len(unplaced) < self._needed:
+                    return unplaced[0]
+            homeless = self._place_each(successors, freed)
+        return homeless[0] if homeless else None
+
+    def _place_each(self, pods: Sequence[PodInfo], avoided: Container[int]) -> list[PodInfo]:
+        """Place each pod on the first node that fits it, but not in these slots; return those that fit nowhere."""
+        unplaced: list[PodInfo] = []
+        for pod in pods:
+            mask, state = self._world.find_feasible(pod)
+            slot = next((slot for slot in np.flatnonzero(mask).tolist() if slot not in avoided), None)
+            if slot is None:
+                unplaced.append(pod)
+            else:
+                self._world.place(pod, self._world.nodes.names[slot], state)
+        return unplaced
 
     def _free_nodes(self, pod: PodInfo, by_node: dict[str, list[Change]], most: int) -> Iterator[tuple[Change, ...]]:
         """Yield sets of at most `most` changes of one node after which the pod fits there; the smallest first."""

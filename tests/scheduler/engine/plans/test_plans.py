@@ -270,6 +270,30 @@ def test_moves_and_nodes_are_mixed_where_either_alone_is_not_enough() -> None:
     assert [line for line in kinds["mixed"][0] if "n0" not in line] == ["Uncordon n2", "Move w0 to n2"]
 
 
+def test_a_node_is_freed_for_each_of_several_pods_where_all_sets_are_too_many() -> None:
+    objects = [a_node(f"{kind}{i}") for kind in ("n", "spare") for i in range(3)]
+    for i in range(3):
+        objects += [a_pod(f"a{i}", f"n{i}", "", "1500m"), a_pod(f"b{i}", f"n{i}", f"ReplicaSet/b{i}", "1")]
+        objects += [a_pod(f"c{i}", f"spare{i}", "", "2800m")]
+    objects += [a_node(f"full{i}") for i in range(25)]
+    objects += [a_pod(f"d{i}", f"full{i // 3}", f"ReplicaSet/d{i}", "1300m") for i in range(75)]
+    objects += [a_pod(f"big{i}", "", "ReplicaSet/big", "2", preemptionPolicy="Never") for i in range(3)]
+    review = ask(objects, pods=[f"shop/big{i}" for i in range(3)], kinds=["move"], max_changes=3)
+    (plan, *_) = review["kinds"][0]["plans"]
+    assert sorted(step["pod"] for step in plan["steps"] if step["counted"]) == ["b0", "b1", "b2"]
+    assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
+
+
+def test_a_shape_of_one_node_among_many_shapes_is_copied() -> None:
+    """The pod fits on the only large node's shape; every other node has a shape of its own."""
+    nodes = [a_node(f"n{i}") for i in range(40)]
+    for i, node in enumerate(nodes):
+        node["metadata"]["labels"]["rack"] = f"r{i}"
+    objects = [*nodes, a_node("rare", "8"), a_pod("p", "rare", "", "7"), big("7")]
+    (plan,) = ask(objects, kinds=["nodes"])["kinds"][0]["plans"]
+    assert [step["node"] for step in plan["steps"]] == ["rare"]
+
+
 def test_pods_of_a_file_are_created_when_there_is_room() -> None:
     pods = [a_pod("w0", "n0", cpu="2"), a_pod("w1", "n1", cpu="2")]
     manifest = big() | {"apiVersion": "v1"}
