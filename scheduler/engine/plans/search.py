@@ -57,8 +57,9 @@ from scheduler.engine.whatif.budgets import Budgets
 MAX_SETS: Final = 60_000  # of one size, each of which takes 0.1 to 1 ms; larger numbers are searched from the nodes
 MAX_QUICK_SETS: Final = 1000  # of one size, which are all tried before a first plan is shown
 MAX_FORCED: Final = 12  # cordons that are added to one plan
-MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
+MAX_ATTEMPTS, MAX_ATTEMPTS_OF_MANY = 12, 4  # sequences of one set that are verified; the latter in other searches
 MAX_PLANS: Final = 3
+MAX_STATES_OF_SET: Final = 200  # in which some of its pods were moved, in a search that is not exhaustive
 MAX_DESTINATIONS: Final = 4  # of a pod, in a search that is not exhaustive
 MAX_RIVALS: Final = 8  # kinds of other waiting pods that are tried before a proof, which tries all
 MAX_SETS_OF_NODE: Final = 24
@@ -171,44 +172,45 @@ class PlanSearch:
 
     def find(self) -> None:
         """Look for plans, and stop at the first size of which some hold; smaller ones may exist."""
-        self._try_sizes(range(len(self._counts)), MAX_QUICK_SETS)
+        self._try_sizes(range(len(self._counts)), narrow=True)
 
     def improve(self) -> None:
         """Look for plans with fewer changes than those of the result, in all sets of changes that are not too many."""
         if self.result.bound.kind == NOT_PROVEN:
             smaller = range(self.result.size if self.result.plans else len(self._counts))
-            self._try_sizes([size for size in smaller if self._counts[size] <= MAX_SETS], MAX_SETS)
+            self._try_sizes([size for size in smaller if self._counts[size] <= MAX_SETS], narrow=False)
 
-    def _try_sizes(self, sizes: Iterable[int], most: int) -> None:
-        """Try sets of these sizes until some have plans: all sets of a size if they are at most `most`, else some."""
+    def _try_sizes(self, sizes: Iterable[int], *, narrow: bool) -> None:
+        """Try sets of these sizes until some have plans: all sets and orders, or with `narrow` the likely ones."""
         try:
             self._least = self._least or self._count_least()
             for size in sizes:
-                if size >= self._least[0] and size not in self._complete:
-                    self._try_sets(size, all_sets=self._counts[size] <= most)
+                if size >= self._least[0]:
+                    self._try_sets(size, narrow=narrow)
                 if self.result.plans and self.result.size == size:
                     break
         except TimeOverError as e:
             self._ended = str(e)
         self.result.bound = self._compute_bound()
 
-    def _try_sets(self, size: int, *, all_sets: bool) -> None:
+    def _try_sets(self, size: int, *, narrow: bool) -> None:
         """Try sets of a size until there are enough plans, which replace larger ones in the result."""
         plans: list[FoundPlan] = []
-        sets = list_sets(self._changes, size) if all_sets else self._list_sets(self._changes, size)
+        some = narrow and self._counts[size] > MAX_QUICK_SETS
+        sets = self._list_sets(self._changes, size) if some else list_sets(self._changes, size)
         self._size, self._unproven[size] = size, 0
         with closing(sets):
             for chosen in sets:
                 self._world.limit.check()
                 self.tried += 1
-                plan = self._try(chosen, narrow=not all_sets)
+                plan = self._try(chosen, narrow=narrow)
                 if plan is not None:
                     plans.append(plan)
                     self.result.size, self.result.plans = size, plans
                     self._world.limit.note_plan(size)
                     if len(plans) >= MAX_PLANS:
                         return
-        if all_sets:
+        if not narrow:
             self._complete.add(size)
 
     def _compute_bound(self) -> Bound:
@@ -258,7 +260,7 @@ class PlanSearch:
         if _repeats_pod(chosen) or not self._may_fit(chosen):
             return None
         with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
-            first = list(islice(sequences, MAX_ATTEMPTS))
+            first = list(islice(sequences, MAX_ATTEMPTS_OF_MANY if narrow else MAX_ATTEMPTS))
         for moves in first:
             if moves is None:
                 self.result.failures[TARGET_PENDING] += 1
@@ -328,12 +330,13 @@ class PlanSearch:
         Yields None for one after which another waiting pod may take the room of the targets.
         """
         seen: set[object] = set()
+        freed = {change.node for change in chosen}
 
         def extend(left: tuple[Change, ...], moves: list[Move], budgets: Budgets) -> Iterator[list[Move] | None]:
             placed = Counter((move.change.key, move.to) for move in moves)
             claiming = tuple(move for move in moves if move.change.has_claims)  # their order decides on the devices
             signature = (frozenset(Counter(change.key for change in left).items()), frozenset(placed.items()), claiming)
-            if signature in seen:
+            if signature in seen or (narrow and len(seen) >= MAX_STATES_OF_SET):
                 return
             seen.add(signature)
             if self._goal is not None and not self._may_reach(self._goal, left):
@@ -360,7 +363,7 @@ class PlanSearch:
                 else:
                     after.add_ready(change.pod.pod)
                     successor = self._create_successor(change)
-                    for node, state in self._list_destinations(change, successor, narrow=narrow):
+                    for node, state in self._list_destinations(change, successor, freed, narrow=narrow):
                         inner = self._world.mark()
                         self._world.place(successor, node, state)
                         yield from extend(rest, [*moves, Move(change, node)], after)
@@ -371,7 +374,7 @@ class PlanSearch:
             yield from extend(tuple(chosen), [], self._budgets)
 
     def _outlasts_rivals(self) -> bool:
-        """Return whether the targets still fit after any other waiting pod took one of its best nodes.
+        """Return whether the targets still fit after another waiting pod took one of its best nodes, or several did.
 
         A proof tries that too, with all of them. One that cannot succeed is not worth its runs.
         """
@@ -383,15 +386,35 @@ class PlanSearch:
                     self._world.place(alike[0], self._world.nodes.names[slot], draws.result.state)
                     if not self.fits():
                         return False
-        return True
+        with self._world.tried():
+            self._place_rivals()
+            return self.fits()
+
+    def _place_rivals(self) -> None:
+        """Place other waiting pods, each on one of its best nodes, those where a target fits; the rest waits on."""
+        kinds = {target.spec_digest: target for target in self._targets}.values()
+        for alike in islice(self._verification.others.values(), MAX_RIVALS):
+            for pod in alike:
+                draws = self._world.find_draws(pod)
+                wanted = np.any([self._world.find_feasible(target)[0] for target in kinds], axis=0)
+                slot = next((slot for slot in draws.slots if wanted[slot]), None)
+                if slot is None:
+                    break
+                assert draws.result is not None
+                self._world.place(pod, self._world.nodes.names[slot], draws.result.state)
 
     def _create_successor(self, change: Change) -> PodInfo:
         """Return the pod that replaces the change's pod, whose claims of templates now exist."""
         assert change.pod is not None
         return self._world.generate_claims(self._verification.replacement_of(change.pod))
 
-    def _list_destinations(self, change: Change, successor: PodInfo, *, narrow: bool) -> list[tuple[str, CycleState]]:
-        """Return the nodes where the successor of a pod that is gone fits, except its own; the likeliest first."""
+    def _list_destinations(
+        self, change: Change, successor: PodInfo, freed: Container[str], *, narrow: bool
+    ) -> list[tuple[str, CycleState]]:
+        """Return the nodes where the successor of a pod that is gone fits, except its own.
+
+        The best ones come first, and of others those that the plan does not free.
+        """
         mask, state = self._world.find_feasible(successor)
         names = [self._world.nodes.names[slot] for slot in np.flatnonzero(mask).tolist()]
         names = [name for name in names if name != change.node]
@@ -399,7 +422,7 @@ class PlanSearch:
             draws = self._world.find_draws(successor)
             best = {self._world.nodes.names[slot] for slot in draws.slots}
             rank = (lambda _name: 0) if self._goal is None else self._goal.rank_nodes()
-            names.sort(key=lambda name: (rank(name), name not in best))
+            names.sort(key=lambda name: (rank(name), name not in best, name in freed))
         return [(name, state) for name in (names[:MAX_DESTINATIONS] if narrow else names)]
 
     # --- proving ----------------------------------------------------------------------------------------------------
@@ -610,7 +633,8 @@ class PlanSearch:
     def _find_unplaced(self, chosen: Sequence[Change]) -> PodInfo | None:
         """Return the first pod that fits nowhere after these changes: a target, or the successor of a displaced pod.
 
-        Displaced pods go to other nodes than those that the changes free.
+        Displaced pods go to other nodes than those that the changes free. If all fit, other waiting pods take the nodes
+        of the targets first.
         """
         freed = {self._world.nodes.index[change.node] for change in chosen}
         with self._world.tried():
@@ -622,7 +646,14 @@ class PlanSearch:
                 if len(self._targets) - len(unplaced) < self._needed:
                     return unplaced[0]
             homeless = self._place_each(successors, freed)
-        return homeless[0] if homeless else None
+            if homeless or self._share_claims:
+                return homeless[0] if homeless else None
+        with self._world.tried():
+            for change in chosen:
+                self._leave(change)
+            self._place_rivals()
+            unplaced = self._place_each(self._targets, frozenset())
+            return unplaced[0] if len(self._targets) - len(unplaced) < self._needed else None
 
     def _place_each(self, pods: Sequence[PodInfo], avoided: Container[int]) -> list[PodInfo]:
         """Place each pod on the first node that fits it, but not in these slots; return those that fit nowhere."""
