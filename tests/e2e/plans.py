@@ -17,6 +17,7 @@ from typing import Any
 from tests.e2e.cluster import Cluster
 from tests.e2e.drains import HOST, NAMESPACE, PATIENCE_S, PODS, ZONE, DrainFigures, DrainTrial
 from tests.e2e.plan_devices import CARD, CARDS_OF_A_NODE, LINK, LINKS, ClaimedDevices
+from tests.e2e.pod_group_parity import DRA
 from tests.processes import eventually
 from tests.scheduler.engine.plans.fragmented import search_at_random
 from tests.scheduler.engine.whatif.clusters import a_state
@@ -27,7 +28,6 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 TARGET = "big"
 MOST_CHANGES = 4
-RANDOM_S = 60.0
 STEP_S = 60.0
 BIND_S = 60.0
 MAX_QUESTIONS = 100  # for nodes whose given order of drains fails
@@ -35,6 +35,12 @@ QUESTION_S = 5
 KINDS = ("move", "move", "scale-down", "nodes")  # by the remainder of the seed
 NODE_COUNTS = (10, 10, 12, 15, 20, 30, 45, 60)
 GPU, GPUS_OF_A_NODE = "example.com/gpu", 4
+DEVICE_KINDS = {
+    f"{DRA}/deviceclasses": "resource.k8s.io/v1 DeviceClass",
+    f"{DRA}/resourceslices": "resource.k8s.io/v1 ResourceSlice",
+    f"{DRA}/namespaces/{NAMESPACE}/resourceclaims": "resource.k8s.io/v1 ResourceClaim",
+    f"{DRA}/namespaces/{NAMESPACE}/resourceclaimtemplates": "resource.k8s.io/v1 ResourceClaimTemplate",
+}
 VOLUMES, CLAIMS = "/api/v1/persistentvolumes", f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
@@ -45,7 +51,7 @@ class PlanFigures(DrainFigures):
 
     plans: int = 0
     none: int = 0
-    overlooked: int = 0  # of them: random moves make the pods fit
+    overlooked: int = 0  # of them: random changes make the pods fit
     proven: int = 0
     steps: int = 0
     moves: int = 0
@@ -56,7 +62,7 @@ class PlanFigures(DrainFigures):
         return (
             f"{self.questions} questions: {self.plans} plans carried out ({self.steps} steps, {self.moves} changes,"
             f" {self.proven} proven minimal), {self.none} without a plan,"
-            f" {self.overlooked} of which random moves solve, longest search {longest:.1f} s;"
+            f" {self.overlooked} of which random changes solve, longest search {longest:.1f} s;"
             f" {len(self.failures)} failures"
         )
 
@@ -65,6 +71,7 @@ class PlanTrial(DrainTrial):
     """One random cluster in which a pod does not fit, and the plan for it."""
 
     figures: PlanFigures
+    _random_s = 60.0  # processor time for changes at random
 
     def __init__(self, cluster: Cluster, seed: int, figures: PlanFigures) -> None:
         super().__init__(cluster, seed, figures)
@@ -202,29 +209,36 @@ class PlanTrial(DrainTrial):
                         gpus[node] -= int(container["resources"]["requests"].get(GPU, 0))
         return cpus, gpus
 
-    def carry_out(self) -> None:
-        """Ask for plans, carry out one of this seed's kind, and check that the pods are bound."""
+    def search(self) -> list[tuple[Json, Json]]:
+        """Return the plans of this seed's kind, each with its kind. Without one, try changes at random."""
         targets = [pod for pod in self._cluster.items(PODS) if self._is_target(pod)]
         bound = sum(bool(pod["spec"].get("nodeName")) for pod in targets)
         if bound == len(targets):
-            return
+            return []
         self._needed = self._quorum if bound < self._quorum else len(targets)
-        self._unmet = self._list_unmet_budgets()
         question: Json = {"namespace": NAMESPACE, "maxChanges": MOST_CHANGES}
         question |= {"podGroup": TARGET} if self._quorum else {"workload": f"Deployment/{TARGET}"}
         question |= {"kinds": [self._kind], "timeLimitSeconds": 60}
         review = self.ask({"plan": question})["plan"]
         self.figures.seconds.append(review["seconds"])
         plans = [(kind, plan) for kind in review["kinds"] for plan in kind["plans"]]
-        if not plans:
+        if plans:
+            kind, plan = plans[0]
+            self.figures.plans += 1
+            self.figures.proven += kind["bound"]["kind"] != "NotProven"
+            self.figures.moves += plan["changes"]
+        else:
             self.figures.none += 1
-            if self._kind == "move" and self._search_at_random():
-                self.figures.overlooked += 1
+            self.figures.overlooked += self._search_at_random()
+        return plans
+
+    def carry_out(self) -> None:
+        """Ask for plans, carry out one of this seed's kind, and check that the pods are bound."""
+        self._unmet = self._list_unmet_budgets()
+        plans = self.search()
+        if not plans:
             return
-        kind, plan = plans[self._rng.randrange(len(plans))]
-        self.figures.plans += 1
-        self.figures.proven += kind["bound"]["kind"] != "NotProven"
-        self.figures.moves += plan["changes"]
+        _, plan = plans[self._rng.randrange(len(plans))]
         for number, step in enumerate(plan["steps"], 1):
             self.figures.steps += 1
             if not self._carry_out_step(number, step):
@@ -232,18 +246,25 @@ class PlanTrial(DrainTrial):
         self._check_end(plan)
 
     def _search_at_random(self) -> bool:
-        """Return whether random moves are found after which the pods fit, at least in one order and by one draw."""
+        """Return whether random changes are found after which the pods fit, at least in one order and by one draw."""
+        if self._kind == "nodes":  # every node and number of copies was tried
+            return False
+        state = a_state(self._list_objects())
+        targets = [pod for pod in state.list_waiting() if pod.labels.get("app") == TARGET]
+        ending = self._kind == "scale-down"
+        changes = search_at_random(state, targets[: self._needed], MOST_CHANGES, self._random_s, ending=ending)
+        print(f"seed {self._seed}: no plan of the kind {self._kind}; at random: {changes}")
+        return changes is not None
+
+    def _list_objects(self) -> list[Json]:
+        """Return what scheduling reads of this cluster, as manifests."""
         kinds = {"/api/v1/nodes": "v1 Node", PODS: "v1 Pod", BUDGETS: "policy/v1 PodDisruptionBudget"}
-        kinds |= {VOLUMES: "v1 PersistentVolume", CLAIMS: "v1 PersistentVolumeClaim"}
+        kinds |= {VOLUMES: "v1 PersistentVolume", CLAIMS: "v1 PersistentVolumeClaim"} | DEVICE_KINDS
         objects: list[Json] = []
         for path, kind in kinds.items():
             version, _, name = kind.partition(" ")
             objects += [{"apiVersion": version, "kind": name} | each for each in self._cluster.items(path)]
-        state = a_state(objects)
-        targets = [pod for pod in state.list_waiting() if (pod.pod.metadata.labels or {}).get("app") == TARGET]
-        moves = search_at_random(state, targets, MOST_CHANGES, RANDOM_S)
-        print(f"seed {self._seed}: no plan; at random: {moves}")
-        return moves is not None
+        return objects
 
     def _carry_out_step(self, number: int, step: Json) -> bool:
         """Run the command of a step, and wait for what the plan says; return False after a failure."""

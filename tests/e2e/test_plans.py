@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.kubelets import Kubelets
+from tests.e2e.model_cluster import ModelTrial
 from tests.e2e.plans import DrainOrderFigures, DrainOrderTrial, PlanFigures, PlanTrial
 from tests.e2e.pod_group_parity import GATES, SERVED
 from tests.e2e.real_cluster import run_real_cluster
 
 SEEDS, FIRST = int(os.environ.get("PLAN_CLUSTERS", "4")), int(os.environ.get("PLAN_FIRST_CLUSTER", "1"))
 ORDERS, NAIVE = int(os.environ.get("DRAIN_ORDERS", "1")), os.environ.get("DRAIN_NAIVE") == "1"
+FOUND_SHARE = 0.95
 MOST_CLUSTERS = 4  # tried for each that has an order
 CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector", "resourceclaim")
 
@@ -41,6 +43,18 @@ def test_plans_hold_on_a_real_control_plane(tmp_path: Path) -> None:
         print(f"\nseed {seed}: {figures}", *figures.failures, sep="\n")
     assert not figures.failures, "\n".join(figures.failures)
     assert figures.plans
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 * SEEDS)
+def test_a_plan_is_found_where_random_changes_solve_it() -> None:
+    figures = PlanFigures()
+    for seed in range(FIRST, FIRST + SEEDS):
+        trial = ModelTrial(seed, figures)
+        trial.populate()
+        trial.search()
+        print(f"\nseed {seed}: {figures}")
+    assert figures.plans >= FOUND_SHARE * (figures.plans + figures.overlooked)
 
 
 @pytest.mark.e2e

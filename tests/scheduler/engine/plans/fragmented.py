@@ -173,23 +173,26 @@ def _find_placement(state: WhatIfState, targets: Sequence[PodInfo], needed: int)
     return False
 
 
-def search_at_random(state: WhatIfState, targets: Sequence[PodInfo], most: int, seconds: float) -> int | None:
+def search_at_random(
+    state: WhatIfState, targets: Sequence[PodInfo], most: int, seconds: float, *, ending: bool = False
+) -> int | None:
     """Return the moves of a sequence after which the targets find nodes one after the other, None if none was found.
 
-    Sequences of up to `most` moves are drawn for so many seconds, of any pod to any node where it passes all filters.
-    The other waiting pods are placed before the targets, where the targets would fit.
+    Sequences of up to `most` moves are drawn for so many seconds of processor time, of any pod to any node where it
+    passes all filters, or with `ending` of less important pods that end. The other waiting pods are placed before the
+    targets, where the targets would fit.
     """
-    rng, end = random.Random(0), time.monotonic() + seconds
+    rng, end = random.Random(0), time.process_time() + seconds
     own = {pod.uid for pod in targets}
     others = [pod for pod in state.list_waiting() if pod.uid not in own]
     every = [pod for pods in state.nodes.pods for pod in pods.values()]
     budgets = Budgets(state.objects.all(PodDisruptionBudget), every)
-    movable = [pod for pod in every if _owner_kind(pod) in ("ReplicaSet", "StatefulSet")]
-    while time.monotonic() < end:
+    movable = _list_ending(every, targets, others) if ending else [pod for pod in every if _is_replaced_elsewhere(pod)]
+    while movable and time.process_time() < end:
         sequence: list[tuple[str, str]] = []
         for pod in rng.sample(movable, min(rng.randint(1, most), len(movable))):
             undo, left = _carry_out(state, tuple(sequence), budgets)
-            moves = [] if left.copy().evict(pod.pod) else [*_list_moves_of(state, pod)]
+            moves = [] if left.copy().evict(pod.pod) else [(pod.uid, "")] if ending else [*_list_moves_of(state, pod)]
             sequence += rng.sample(moves, min(1, len(moves)))
             _undo(undo)
         undo, _ = _carry_out(state, tuple(sequence), budgets)
@@ -198,6 +201,23 @@ def search_at_random(state: WhatIfState, targets: Sequence[PodInfo], most: int, 
         if fitting:
             return len(sequence)
     return None
+
+
+def _is_replaced_elsewhere(pod: PodInfo) -> bool:
+    return _owner_kind(pod) in ("ReplicaSet", "StatefulSet") and pod.pod_group is None
+
+
+def _list_ending(every: Sequence[PodInfo], targets: Sequence[PodInfo], others: Sequence[PodInfo]) -> list[PodInfo]:
+    """Return the pods that end when their ReplicaSet is scaled down: of less importance, and all its pods are Ready."""
+    lowest, waiting = min(pod.priority for pod in targets), {pod.labels.get("app") for pod in others}
+    return [
+        pod
+        for pod in every
+        if pod.priority < lowest
+        and _owner_kind(pod) == "ReplicaSet"
+        and pod.pod_group is None
+        and pod.labels.get("app") not in waiting
+    ]
 
 
 def _undo(steps: list[Any]) -> None:
@@ -257,9 +277,11 @@ def _carry_out(
     for uid, node in sequence:
         pod, origin = where[uid]
         assert left.evict(pod.pod) is None
-        left.add_ready(pod.pod)
         again, put_back = take_off_with_claims(state, pod, origin)
-        undo += [put_back, place_with_claims(state, again, node)]
+        undo.append(put_back)
+        if node:
+            left.add_ready(pod.pod)
+            undo.append(place_with_claims(state, again, node))
     return undo, left
 
 
@@ -268,7 +290,7 @@ def _list_moves(
 ) -> Iterator[tuple[str, str]]:
     """Yield each further move: a pod with a replacing controller, to each node where it passes all filters."""
     for pod in [pod for pods in state.nodes.pods for pod in pods.values()]:
-        if not may_move(pod) or _owner_kind(pod) not in ("ReplicaSet", "StatefulSet") or pod.uid in moved:
+        if not may_move(pod) or not _is_replaced_elsewhere(pod) or pod.uid in moved:
             continue
         if budgets.copy().evict(pod.pod) is None:
             yield from _list_moves_of(state, pod)
