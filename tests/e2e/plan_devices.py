@@ -41,6 +41,12 @@ class ClaimedDevices:
             self._create_slice(name, CARD, cards, nodeName=name)
         self._create_slice("network", LINK, [{"name": f"link-{i}"} for i in range(LINKS)], allNodes=True)
 
+    def copy(self, like: str, node: str) -> None:
+        """Create the slices that the driver of a new node publishes, if the node `like` has some."""
+        for each in self._cluster.items(f"{DRA}/resourceslices"):
+            if each["spec"].get("nodeName") == like:
+                self._create_slice(node, CARD, each["spec"]["devices"], nodeName=node)
+
     def _create_slice(self, pool: str, device_class: str, devices: list[Json], **where: Any) -> None:
         """Create the only slice of a pool."""
         spec = {"driver": DRIVERS[device_class], "devices": devices, **where}

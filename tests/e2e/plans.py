@@ -338,6 +338,7 @@ class PlanTrial(DrainTrial):
             labels = like["metadata"]["labels"] | {HOST: name}
             status = {key: like["status"][key] for key in ("allocatable", "capacity")}
             self._cluster.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
+            self._devices.copy(step["node"], name)
 
     def _check_end(self, plan: Json) -> None:
         """Check that the targets, or the quorum of their group, get promised nodes and that no node stays cordoned."""

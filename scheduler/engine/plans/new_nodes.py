@@ -12,8 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count, islice
 
+import msgspec
+
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.resource_api import ResourceSlice
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plans.movable import helped_only_by_room
 from scheduler.engine.plans.search import (
@@ -60,9 +64,6 @@ class NodesSearch:
         if before.plans:
             return
         self.result = SearchResult(bound=before.bound, failures=before.failures.copy())
-        if any(pod.pod.spec.resource_claims for pod in self._targets):
-            self.result.bound.kind, self.result.bound.reason = NOT_PROVEN, "new nodes with devices are not planned"
-            return
         reason = "only copies of the present nodes were tried"
         try:
             self._add_nodes()
@@ -81,7 +82,7 @@ class NodesSearch:
 
     def _add_nodes(self) -> None:
         """Add the plans of the smallest number of new nodes to the result, and what went wrong with others."""
-        result, shapes = self.result, self._list_helpful(list_shapes(self._world.nodes))
+        result, shapes = self.result, self._list_helpful(list_shapes(self._world.nodes, self._world.objects))
         for size in range(1, self._max_nodes + 1):
             for shape in shapes:
                 steps = [PlannedStep(ADD_NODES, tuple(self._name_copies(shape, size)), None, shape)]
@@ -121,15 +122,20 @@ class NodesSearch:
         return islice((name for name in names if name not in self._world.nodes.index), size)
 
 
-def list_shapes(nodes: NodeColumns) -> list[str]:
-    """Return one node of each shape by name: nodes with equal labels, taints and amounts have one shape.
+def list_shapes(nodes: NodeColumns, objects: ClusterObjects) -> list[str]:
+    """Return one node of each shape by name: nodes with equal labels, taints, amounts and devices have one shape.
 
     The shapes of the most nodes come first.
     """
+    devices: dict[str, list[bytes]] = {}
+    for each in objects.all(ResourceSlice):
+        node_devices = devices.setdefault(each.spec.node_name or "", [])
+        node_devices.append(msgspec.json.encode((each.spec.driver, each.spec.devices)))
     by_shape: dict[object, list[str]] = {}
     for node in nodes.nodes:
         if node is not None:
-            by_shape.setdefault(_describe(node), []).append(node.metadata.name)
+            name = node.metadata.name
+            by_shape.setdefault((_describe(node), *sorted(devices.get(name, ()))), []).append(name)
     return [min(names) for names in sorted(by_shape.values(), key=lambda names: (-len(names), min(names)))]
 
 

@@ -159,16 +159,15 @@ class World:
         self._log.append(lambda: self.nodes.remove_node(name) if before is None else self.nodes.set_node(before))
 
     def add_node(self, like: str, name: str) -> None:
-        """Add an empty copy of a node, with copies of the pods that DaemonSets have there.
-
-        Devices of claims are not copied.
-        """
+        """Add an empty copy of a node, with its devices and copies of the pods that DaemonSets have there."""
         daemons = [
             pod
             for pod in self.nodes.pods[self.nodes.index[like]].values()
             if (owner := pod.pod.metadata.controller) is not None and owner.kind == DAEMON_SET and not pod.terminating
         ]
         self.set_node(copy_node(self.node(like), name))
+        self.claims.copy_devices(like, name)
+        self._log.append(lambda: self.claims.remove_devices(name))
         limits = self.objects.get(CSINode, like)
         if limits is not None:
             copied = msgspec.structs.replace(limits, metadata=msgspec.structs.replace(limits.metadata, name=name))

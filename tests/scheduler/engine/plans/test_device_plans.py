@@ -142,3 +142,12 @@ def test_devices_of_a_moved_pod_are_free_for_the_target(monkeypatch: pytest.Monk
     review = ask([*objects, *with_own_claim("big", "", "", count=2)], pods=["shop/big"], kinds=["move"])
     assert list_moves(review) == ["w1"]
     assert review["kinds"][0]["plans"][0]["targets"][0]["landsOn"] == ["n1"]
+
+
+def test_a_new_node_has_the_devices_of_the_node_that_it_copies() -> None:
+    objects = [a_node("n0"), a_node("n1"), a_node("n2"), a_slice("n0", 1), a_slice("n1", 2), a_template("card-2", 2)]
+    objects += [*with_own_claim("w0", "n1", "", count=2), *with_own_claim("big", "", "ReplicaSet/big", count=2)]
+    (nodes,) = ask(objects, pods=["shop/big"], kinds=["nodes"])["kinds"]
+    (plan,) = nodes["plans"]
+    assert [(step["kind"], step["node"], step["nodes"]) for step in plan["steps"]] == [("AddNodes", "n1", ["n1-new-1"])]
+    assert plan["targets"][0]["landsOn"] == ["n1-new-1"]
