@@ -22,6 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, islice
+from math import comb
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -56,6 +57,7 @@ from scheduler.engine.whatif.budgets import Budgets
 
 MAX_SETS: Final = 60_000  # of one size, each of which takes 0.1 to 1 ms; larger numbers are searched from the nodes
 MAX_QUICK_SETS: Final = 1000  # of one size, which are all tried before a first plan is shown
+MAX_COMPARED: Final = 2000  # changes; of more, two are too many to try all, and comparing each takes 40 us
 MAX_FORCED: Final = 12  # cordons that are added to one plan
 MAX_ATTEMPTS, MAX_ATTEMPTS_OF_MANY = 12, 4  # sequences of one set that are verified; the latter in other searches
 MAX_PLANS: Final = 3
@@ -741,7 +743,9 @@ class PlanSearch:
 
 
 def count_sets(changes: Sequence[Change], largest: int) -> list[int]:
-    """Return how many sets `list_sets` yields of each size from 0 to `largest`."""
+    """Return how many sets `list_sets` yields of each size from 0 to `largest`; of many changes, alike ones apart."""
+    if len(changes) > MAX_COMPARED:
+        return [comb(len(changes), size) for size in range(largest + 1)]
     counts = [1, *[0] * largest]
     for alike in Counter(change.key for change in changes).values():
         counts = [sum(counts[max(0, each - alike) : each + 1]) for each in range(largest + 1)]
