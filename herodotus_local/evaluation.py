@@ -58,7 +58,7 @@ from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
 from scheduler.engine.plugins.volume_binding.claims import find_claims
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
@@ -258,7 +258,7 @@ class ClusterEvaluation:
             self._objects.set(obj)
         self._unread = read.note
 
-    def review_cluster(self, spec: ClusterQuestion, report: Report) -> ClusterReviewStatus:
+    def review_cluster(self, spec: ClusterQuestion, report: ProgressReport) -> ClusterReviewStatus:
         """Answer a question about the whole cluster. `report` is called with the numbers of decided and known pods.
 
         Unless the question is about node groups or scale-down, it changes the cluster, so nothing else can be decided

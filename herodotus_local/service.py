@@ -68,7 +68,7 @@ from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES
 from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.progress import Report, ignore_progress
+from scheduler.engine.progress import ProgressReport, ignore_progress
 from scheduler.engine.whatif.changes import ClusterReviewError
 
 Json = dict[str, Any]
@@ -124,7 +124,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         reader: ReadsCluster,
         config: Configuration,
         note: Note,
-        report: Report = ignore_progress,
+        report: ProgressReport = ignore_progress,
         announce: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare without reading.

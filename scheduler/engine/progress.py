@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Report(Protocol):
+class ProgressReport(Protocol):
     """A function that receives how far an answer is."""
 
     def __call__(self, done: int, total: int, smallest: int = 0, /) -> None:

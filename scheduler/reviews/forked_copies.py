@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from herodotus_record import klog
-from scheduler.engine.progress import Report, ignore_progress
+from scheduler.engine.progress import ProgressReport, ignore_progress
 
 START_S: Final = 10.0  # the thread runs a task between two of its steps
 MAX_ANSWER_BYTES: Final = 16 << 20  # compressed; ten times a hundred records of 5,000 nodes
@@ -71,7 +71,7 @@ class RefusedQuestionError(Exception):
     """A question that has no answer however often it is asked: it is invalid, or it needs more than a copy may use."""
 
 
-Trial = Callable[[Report], bytes]
+Trial = Callable[[ProgressReport], bytes]
 
 
 class ForkedCopies:
@@ -82,7 +82,7 @@ class ForkedCopies:
         self._starting = threading.Lock()
         self._next_start_s = 0.0  # monotonic
 
-    def run(self, trial: Trial, deadline_s: float, on_progress: Report = ignore_progress) -> bytes:
+    def run(self, trial: Trial, deadline_s: float, on_progress: ProgressReport = ignore_progress) -> bytes:
         """Run `trial` in a forked child process with a copy of the present state, and return its result.
 
         `on_progress` receives what the trial reports, at most every half second; if it raises an exception, the child
@@ -156,7 +156,7 @@ def _child(trial: Trial, theirs: int, deadline_s: float) -> NoReturn:
         os._exit(code)  # no exit handler or buffer of the parent runs here
 
 
-def _run_trial(trial: Trial, report: Report) -> tuple[bytes, bytes]:
+def _run_trial(trial: Trial, report: ProgressReport) -> tuple[bytes, bytes]:
     """Run a trial, and return _DONE with its answer, _REFUSED with the reason, or _FAILED with the error as text."""
     try:
         answer = trial(report)
@@ -231,7 +231,7 @@ def _lower_priority() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _answer(child: int, ours: int, until: float, on_progress: Report) -> bytes:
+def _answer(child: int, ours: int, until: float, on_progress: ProgressReport) -> bytes:
     """Wait for the child's end and return the result that it wrote to the pipe `ours`.
 
     Pass the progress that the child reports meanwhile to `on_progress`. Kill the child at the time `until` (monotonic
@@ -267,7 +267,7 @@ def _raise_for_signal(number: int) -> NoReturn:
     raise ForkedCopyError(f"the review was ended by {name}")
 
 
-def _read(ours: int, until: float, on_progress: Report) -> bytes:
+def _read(ours: int, until: float, on_progress: ProgressReport) -> bytes:
     poll = select.poll()
     poll.register(ours, select.POLLIN)
     pieces: list[bytes] = []

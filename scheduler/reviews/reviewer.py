@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.records.build import Origin
 from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, RefusedQuestionError, Trial
 from scheduler.reviews.review_client import (
@@ -139,7 +139,7 @@ class ReviewWorker:
         pods = trials.list_examined_pods(question)
         read = AutoscalingObjects() if pods is None else read_autoscaling_objects(self._get, pods)
 
-        def answer(report: Report) -> bytes:
+        def answer(report: ProgressReport) -> bytes:
             return trials.answer_cluster_review(state, question, classes, read, report)
 
         return answer

@@ -26,7 +26,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.answers import MAX_PODS
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.records.build import Origin
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from scheduler.engine.whatif.controllers import ensure
@@ -124,7 +124,7 @@ def place_pods(state: ReviewedState, question: bytes, classes: bytes, origin: Or
 
 
 def answer_cluster_review(
-    state: ReviewedState, question: bytes, classes: bytes, read: AutoscalingObjects, report: Report
+    state: ReviewedState, question: bytes, classes: bytes, read: AutoscalingObjects, report: ProgressReport
 ) -> bytes:
     """Return the compressed answer to a question about the whole cluster.
 

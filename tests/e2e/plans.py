@@ -71,7 +71,7 @@ class PlanTrial(DrainTrial):
     """One random cluster in which a pod does not fit, and the plan for it."""
 
     figures: PlanFigures
-    _random_s = 60.0  # processor time for changes at random
+    _random_s = 20.0  # processor time for changes at random
 
     def __init__(self, cluster: Cluster, seed: int, figures: PlanFigures) -> None:
         super().__init__(cluster, seed, figures)

@@ -61,7 +61,7 @@ from scheduler.engine.descheduler.violations import (
 )
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass
 from scheduler.engine.whatif.simulation import Simulation, WhatIfState
@@ -140,7 +140,7 @@ def _run_plugin(plugin: PluginRun, args: PluginArgs) -> None:
 def answer_deschedule(
     state: WhatIfState,
     question: DescheduleQuestion,
-    report: Report,
+    report: ProgressReport,
     classes: dict[str, PriorityClass] | None,
     seed: int,
     clock: Callable[[], float] = time.monotonic,

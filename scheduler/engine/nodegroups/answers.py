@@ -49,7 +49,7 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.taints import format_taint
 from scheduler.engine.objects.types import Pod
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import Simulation, WhatIfState
@@ -154,7 +154,7 @@ class NodeGroupAnswers:
             raise NodeGroupError(f'no profile of the scheduler is named "{pod.spec.scheduler_name}"')
         return framework
 
-    def estimate(self, report: Report, seed: int) -> list[NodeEstimate]:
+    def estimate(self, report: ProgressReport, seed: int) -> list[NodeEstimate]:
         """Return for each group of known shape how many new nodes the pending pods need if no other group grows.
 
         `report(done, total)` is called for each pod. `seed` determines the choice among nodes with equal totals.
@@ -181,7 +181,7 @@ def answer_node_groups(
     state: WhatIfState,
     spec: ClusterQuestion,
     classes: Mapping[str, PriorityClass] | None,
-    report: Report,
+    report: ProgressReport,
     seed: int,
 ) -> tuple[NodeGroupReview, list[str]]:
     """Return the answer to a review's question about node groups, and notes on objects that could not be read.

@@ -37,7 +37,7 @@ from scheduler.engine.plans.spreading import SpreadGoal
 from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
 from scheduler.engine.plans.verification import MOVE
 from scheduler.engine.plans.world import World
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass
@@ -47,7 +47,7 @@ from scheduler.engine.whatif.simulation import Simulation, WhatIfState
 def answer_plan(
     state: WhatIfState,
     question: PlanQuestion,
-    report: Report,
+    report: ProgressReport,
     classes: dict[str, PriorityClass] | None,
     scheduler: str,
     clock: Callable[[], float] = time.monotonic,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from herodotus_answers.plans import INTERRUPTED, TIME_OVER
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 
 
 class TimeOverError(Exception):
@@ -23,7 +23,7 @@ class TimeOverError(Exception):
 class TimeLimit:
     """A limit in seconds, and the shares of it that parts of the search have."""
 
-    def __init__(self, seconds: float, clock: Callable[[], float], report: Report) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float], report: ProgressReport) -> None:
         """`report` receives the seconds that passed, those of the limit and the size of the smallest plan so far.
 
         A KeyboardInterrupt that it raises ends the search.

@@ -47,7 +47,7 @@ from scheduler.engine.objects.taints import is_tolerated
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from scheduler.engine.plans.answers import answer_plan
 from scheduler.engine.plans.fitting import PlanError
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.whatif.budgets import is_ready
 from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
 from scheduler.engine.whatif.capacity import list_nodes, measure_capacity
@@ -77,7 +77,7 @@ class _Amounts(NamedTuple):
 def answer_review(
     state: WhatIfState,
     spec: ClusterQuestion,
-    report: Report,
+    report: ProgressReport,
     seed: int,
     classes: dict[str, PriorityClass] | None = None,
 ) -> ClusterReviewStatus:

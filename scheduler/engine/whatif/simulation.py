@@ -33,7 +33,7 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.rules import DEFAULT_RULES, Rules
 from scheduler.engine.whatif.budgets import Budgets, is_ready
 from scheduler.engine.whatif.claims import SimulatedClaims
@@ -104,7 +104,7 @@ class MovedPod:
 class Simulation:
     """The state of a cluster while changes are applied to it."""
 
-    def __init__(self, state: WhatIfState, report: Report, seed: int) -> None:
+    def __init__(self, state: WhatIfState, report: ProgressReport, seed: int) -> None:
         """Prepare a simulation that changes `state`. `seed` determines the choice among nodes with equal totals."""
         self.nodes, self.objects = state.nodes, state.objects
         self._nominator, self._framework, self._rules = state.nominator, state.framework, state.rules

@@ -29,7 +29,7 @@ from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.types import Pod
-from scheduler.engine.progress import Report
+from scheduler.engine.progress import ProgressReport
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import GATES_BY_NAME
 from scheduler.engine.rules.version_rules import VERSION_RULES
@@ -85,7 +85,9 @@ class _Difference:
     causes: list[str] = field(default_factory=list)
 
 
-def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Report) -> tuple[UpgradeReview, list[str]]:
+def compare_versions(
+    state: WhatIfState, question: UpgradeQuestion, report: ProgressReport
+) -> tuple[UpgradeReview, list[str]]:
     """Decide pods by the present rules and by those of another version, and return the differences and notes.
 
     It changes how `state` counts pods on nodes, so the state cannot be used for other decisions afterwards. Raises
@@ -124,7 +126,7 @@ def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Repo
 class _Comparison:
     """Decides the same pods by several rules on one cluster."""
 
-    def __init__(self, state: WhatIfState, report: Report, total: int) -> None:
+    def __init__(self, state: WhatIfState, report: ProgressReport, total: int) -> None:
         self._state, self._report, self._total = state, report, total
         self._claims = SimulatedClaims(state.objects)
         self._done = 0
