@@ -60,8 +60,8 @@ class PlanFigures(DrainFigures):
     def __str__(self) -> str:
         longest = max(self.seconds, default=0)
         return (
-            f"{self.questions} questions: {self.plans} plans carried out ({self.steps} steps, {self.moves} changes,"
-            f" {self.proven} proven minimal), {self.none} without a plan,"
+            f"{self.questions} questions: {self.plans} plans ({self.moves} changes, {self.proven} proven minimal),"
+            f" {self.steps} steps carried out, {self.none} without a plan,"
             f" {self.overlooked} of which random changes solve, longest search {longest:.1f} s;"
             f" {len(self.failures)} failures"
         )

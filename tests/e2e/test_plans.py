@@ -1,6 +1,7 @@
 """A plan that is carried out on a real control plane ends with the pod bound, whatever kube-scheduler draws.
 
-PLAN_CLUSTERS is the number of random clusters (`make plans`), DRAIN_ORDERS that of clusters with drains. With
+PLAN_CLUSTERS is the number of random clusters (`make plans`), PLAN_FIRST_CLUSTER the first seed, DRAIN_ORDERS the
+number of clusters with drains. Searches are compared with random changes in the same clusters in memory. With
 DRAIN_NAIVE=1 the drains are carried out in the given order, and the test says how often that fails.
 """
 
