@@ -132,9 +132,9 @@ def test_a_pod_lands_elsewhere_only_after_its_claim_is_free() -> None:
     assert list_steps(review) == ["Cordon n0", "Move w0", "Uncordon n0"]
 
 
-@pytest.mark.parametrize("most_sets", [search.MAX_SETS, 0], ids=["every set", "from the nodes"])
+@pytest.mark.parametrize("most_sets", [search.MAX_QUICK_SETS, 0], ids=["every set", "from the nodes"])
 def test_devices_of_a_moved_pod_are_free_for_the_target(monkeypatch: pytest.MonkeyPatch, most_sets: int) -> None:
-    monkeypatch.setattr(search, "MAX_SETS", most_sets)
+    monkeypatch.setattr(search, "MAX_QUICK_SETS", most_sets)
     objects = [*(a_node(f"n{i}") for i in range(3)), *(a_slice(f"n{i}", 2) for i in range(3))]
     objects += [a_template("card-1"), a_template("card-2", 2)]
     for i in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +13,10 @@ from herodotus_answers.cluster_review import ClusterReviewStatus, build_cluster_
 from herodotus_answers.plans import PlanReview, PlanStep, describe_bound
 from herodotus_cli.render.plan import _list_facts, describe_step
 from herodotus_record.disclosure import mask_answer
+from scheduler.engine.plans import search
+from scheduler.engine.plans.answers import answer_plan
 from scheduler.engine.plans.drains import DrainPlanner
+from scheduler.engine.plans.search import Change, PlanSearch
 from scheduler.engine.plans.time_limit import TimeLimit
 from scheduler.engine.plans.world import World
 from scheduler.engine.progress import ignore_progress
@@ -281,6 +285,30 @@ def test_a_node_is_freed_for_each_of_several_pods_where_all_sets_are_too_many() 
     review = ask(objects, pods=[f"shop/big{i}" for i in range(3)], kinds=["move"], max_changes=3)
     (plan, *_) = review["kinds"][0]["plans"]
     assert sorted(step["pod"] for step in plan["steps"] if step["counted"]) == ["b0", "b1", "b2"]
+    assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
+
+
+def test_a_first_plan_is_reported_and_then_replaced_by_a_smaller_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The likely sets lack the one move that is enough, so the first plan has two."""
+    likely = PlanSearch._list_sets
+
+    def list_pairs(search: PlanSearch, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
+        if size == 2:
+            yield from likely(search, changes, size)
+
+    monkeypatch.setattr(search, "MAX_QUICK_SETS", 1)
+    monkeypatch.setattr(PlanSearch, "_list_sets", list_pairs)
+    objects = [a_node("n0"), a_node("n1"), a_node("spare"), a_pod("s", "spare", "", "1500m")]
+    objects += [a_pod("a", "n0", "ReplicaSet/a", "1"), a_pod("b", "n0", "ReplicaSet/b", "1"), a_pod("c", "n0", "", "1")]
+    objects += [a_pod("d", "n1", "ReplicaSet/d", "2500m"), a_pod("e", "n1", "", "500m"), big("3")]
+    reported: list[int] = []
+
+    def report(_done: int, _total: int, smallest: int = 0, /) -> None:
+        reported.append(smallest)
+
+    review = answer_plan(a_state(objects), PlanQuestion(pods=["shop/big"], kinds=["move"]), report, None, "")[0]
+    assert list(dict.fromkeys(reported)) == [0, 2]
+    assert review["kinds"][0]["plans"][0]["changes"] == 1
     assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
 
 
