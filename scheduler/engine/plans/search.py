@@ -1,8 +1,9 @@
 """Finds the fewest moves after which pods fit: sets of changes by size, and for each an order and destinations.
 
 A change is a pod that moves, a pod that ends because its workload is scaled down, or a cordoned node that is
-uncordoned. With few candidates all sets of a size are tried before a larger one. Otherwise the search starts from the
-nodes that lack the least: which pods must leave there, and what must leave where those have to go.
+uncordoned. First plans come from likely sets, smaller ones first: the search starts from the nodes that lack the least,
+which pods must leave there, and what must leave where those, or further targets, have to go. Then all smaller sets are
+tried, where they are not too many, for a smaller plan or the proof that there is none.
 
 A sequence that fits on paper becomes a plan when `verification` proves it for every draw. Where a run goes wrong
 because a displaced pod lands on another node than the search had in mind, that node is cordoned for the step, and the
@@ -59,9 +60,10 @@ MAX_SETS: Final = 60_000  # of one size, each of which takes 0.1 to 1 ms; larger
 MAX_QUICK_SETS: Final = 1000  # of one size, which are all tried before a first plan is shown
 MAX_COMPARED: Final = 2000  # changes; of more, two are too many to try all, and comparing each takes 40 us
 MAX_FORCED: Final = 12  # cordons that are added to one plan
-MAX_ATTEMPTS, MAX_ATTEMPTS_OF_MANY = 12, 4  # sequences of one set that are verified; the latter in other searches
+MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
+MAX_FIRST_ATTEMPTS: Final = 4  # the same, while first plans are looked for
+MAX_FIRST_STATES: Final = 200  # of one set, in which some of its pods were moved, while first plans are looked for
 MAX_PLANS: Final = 3
-MAX_STATES_OF_SET: Final = 200  # in which some of its pods were moved, in a search that is not exhaustive
 MAX_DESTINATIONS: Final = 4  # of a pod, in a search that is not exhaustive
 MAX_RIVALS: Final = 8  # kinds of other waiting pods that are tried before a proof, which tries all
 MAX_SETS_OF_NODE: Final = 24
@@ -262,7 +264,7 @@ class PlanSearch:
         if _repeats_pod(chosen) or not self._may_fit(chosen):
             return None
         with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
-            first = list(islice(sequences, MAX_ATTEMPTS_OF_MANY if narrow else MAX_ATTEMPTS))
+            first = list(islice(sequences, MAX_FIRST_ATTEMPTS if narrow else MAX_ATTEMPTS))
         for moves in first:
             if moves is None:
                 self.result.failures[TARGET_PENDING] += 1
@@ -338,7 +340,7 @@ class PlanSearch:
             placed = Counter((move.change.key, move.to) for move in moves)
             claiming = tuple(move for move in moves if move.change.has_claims)  # their order decides on the devices
             signature = (frozenset(Counter(change.key for change in left).items()), frozenset(placed.items()), claiming)
-            if signature in seen or (narrow and len(seen) >= MAX_STATES_OF_SET):
+            if signature in seen or (narrow and len(seen) >= MAX_FIRST_STATES):
                 return
             seen.add(signature)
             if self._goal is not None and not self._may_reach(self._goal, left):
