@@ -61,7 +61,7 @@ def _measure(title: str, nodes: int, pods: int, **question: Any) -> None:
     objects += [a_budget(f"w{i}", f"w{i}", maxUnavailable="10%") for i in range(_WORKLOADS)]
     state, decided = a_state(objects), 0
 
-    def count(done: int, _total: int) -> None:
+    def count(done: int, _total: int, _smallest: int = 0, /) -> None:
         nonlocal decided
         decided = done
 

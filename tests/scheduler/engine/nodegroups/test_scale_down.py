@@ -116,7 +116,7 @@ def test_each_node_is_examined_alone_and_nothing_changes() -> None:
     objects = [a_node("n0", cpu="2"), a_node("n1", cpu="2"), a_pod("a", "n0", cpu="1"), a_pod("b", "n1", cpu="1")]
     state = a_state(objects)
     before = nodes_by_uid(state)
-    found = answer_review(state, ClusterQuestion(scale_down=ScaleDownQuestion()), lambda _d, _t: None, seed=0)
+    found = answer_review(state, ClusterQuestion(scale_down=ScaleDownQuestion()), ignore_progress, seed=0)
     assert found["scaleDown"] is not None
     assert [node["blockers"] for node in found["scaleDown"]["nodes"]] == [[], []]
     assert nodes_by_uid(state) == before
