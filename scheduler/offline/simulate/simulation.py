@@ -11,6 +11,9 @@ pod arrives at that moment and runs as long as the first would have, unless the 
 runs from its binding as long as it ran in the trace. A pod that the trace found on its node is not decided. A pod
 that waits for five minutes is tried again only when something else happens, because nothing has changed by then.
 
+A simulation that follows the trace puts each pod on its node in the trace if that node fits, ends it when it ended
+there, and evicts nothing itself. So each decision is made in the state in which the recorded scheduler made it.
+
 Invariant: equal events, configuration and seed give equal results.
 """
 
@@ -40,7 +43,15 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node
 from scheduler.offline.evaluate import NoCluster
-from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
+from scheduler.offline.traces.document import (
+    Event,
+    NodeAdded,
+    NodeRemoved,
+    ObjectRemoved,
+    ObjectSet,
+    PodArrived,
+)
+from scheduler.offline.traces.redaction import OBJECT_KINDS
 
 
 class SimulationError(ValueError):
@@ -83,12 +94,15 @@ class TraceSimulation:
         registry: Registry,
         seed: int,
         observe: Callable[[SimulatedAttempt], None] = lambda _: None,
+        *,
+        follows_trace: bool = False,
     ) -> None:
         """Start with an empty cluster. Raises ConfigError.
 
-        `seed` draws between equally good nodes. `observe` gets each attempt before anything follows from it.
+        `seed` draws between equally good nodes. `observe` gets each attempt before anything follows from it, also
+        before a simulation that follows the trace chooses the node.
         """
-        self._now, self._observe = 0.0, observe
+        self._now, self._observe, self._follows_trace = 0.0, observe, follows_trace
         self._random = random.Random(seed)
         cluster = ClusterState()
         handle = _SimulatedCluster(cluster)
@@ -102,7 +116,8 @@ class TraceSimulation:
         self._queue = SchedulingQueue.for_profiles(
             self._frameworks, config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
         )
-        self._handlers = EventHandlers(cluster, self._queue, {}, self._frameworks, {}, self._clock)
+        self._handlers = EventHandlers(cluster, self._queue, OBJECT_KINDS, self._frameworks, {}, self._clock)
+        self._objects = cluster.objects
         self._cache, self._nominator = cluster.cache, cluster.nominator
         self._arrivals: dict[str, PodArrived] = {}  # by UID: pods that wait or run
         self._due: list[tuple[float, int, Event | str]] = []  # an event, or the UID of a pod that ends
@@ -147,6 +162,7 @@ class TraceSimulation:
         columns = self._cache.columns
         node_of = {uid: columns.names[slot] for slot in np.flatnonzero(columns.live) for uid in columns.pods[slot]}
         events: list[Event] = [NodeAdded(at_s, node) for node in columns.nodes if node is not None]
+        events += (ObjectSet(at_s, obj) for kind in OBJECT_KINDS.values() for obj in self._objects.all(kind))
         for uid, arrival in self._arrivals.items():
             node, runs_s = node_of.get(uid, ""), arrival.runs_s
             ended_s = ends_s.get(uid) if node else None if runs_s is None else at_s + runs_s
@@ -173,6 +189,10 @@ class TraceSimulation:
                 self._handlers.apply(WatchEvent(NODES, "ADDED", what.node))
             case NodeRemoved():
                 self._remove_node(what.name)
+            case ObjectSet():
+                self._handlers.apply(WatchEvent(what.kind, "ADDED", what.object))
+            case ObjectRemoved():
+                self._remove_object(what)
             case PodArrived():
                 self._add_pod(what, watcher)
             case str() as uid if uid in self._arrivals:
@@ -185,6 +205,11 @@ class TraceSimulation:
         for uid in list(self._cache.columns.pods[self._cache.columns.index[name]]):
             self._end(uid)
         self._handlers.apply(WatchEvent(NODES, "DELETED", node))
+
+    def _remove_object(self, event: ObjectRemoved) -> None:
+        obj = self._objects.get(OBJECT_KINDS[event.kind], event.object_name, event.object_namespace)
+        if obj is not None:
+            self._handlers.apply(WatchEvent(event.kind, "DELETED", obj))
 
     def _add_pod(self, arrival: PodArrived, watcher: SimulationWatcher) -> None:
         spec = arrival.pod.spec
@@ -201,6 +226,8 @@ class TraceSimulation:
         self._handlers.apply(WatchEvent(PODS, "ADDED", pod))
         if node:
             self._plan_end(pod.metadata.uid)
+        if self._follows_trace and arrival.ended_at_s is not None:
+            self._plan(arrival.ended_at_s, pod.metadata.uid)
 
     def _end(self, uid: str) -> None:
         del self._arrivals[uid]
@@ -218,6 +245,8 @@ class TraceSimulation:
         if result.chosen is not None:
             result = self._reserve(framework, pod, result)
         self._observe(SimulatedAttempt(self._now, framework, pod, snapshot, seed, result))
+        if self._follows_trace:
+            result = _choose_recorded(result, snapshot.nodes, self._arrivals[pod.uid].node)
         if result.chosen is None:
             watcher.decided(self._now, pod, "")
             self._fail(queued, result, watcher)
@@ -232,9 +261,9 @@ class TraceSimulation:
         self._plan_end(pod.uid)
 
     def _plan_end(self, uid: str) -> None:
-        """Plan the end of a pod that is bound now."""
+        """Plan the end of a pod that is bound now, unless its end was planned when it arrived."""
         runs_s = self._arrivals[uid].runs_s
-        if runs_s is not None:
+        if runs_s is not None and not self._follows_trace:
             self._plan(self._now + runs_s, uid)
 
     def _reserve(self, framework: Framework, pod: PodInfo, result: CycleResult) -> CycleResult:
@@ -261,7 +290,7 @@ class TraceSimulation:
         if nomination is not None and nomination.node != queued.pod.pod.status.nominated_node_name:
             status = replace(queued.pod.pod.status, nominated_node_name=nomination.node)
             self._handlers.apply(WatchEvent(PODS, "MODIFIED", replace(queued.pod.pod, status=status)))
-        if trace.preemption is not None and trace.preemption.evicted:
+        if trace.preemption is not None and trace.preemption.evicted and not self._follows_trace:
             for victim in trace.victims:
                 self._evict(victim, watcher)
 
@@ -276,6 +305,14 @@ class TraceSimulation:
             anew = replace(arrival.pod, metadata=replace(metadata, uid=uid))
             ended = None if arrival.runs_s is None else self._now + arrival.runs_s
             self._plan(self._now, PodArrived(self._now, anew, ended_at_s=ended))
+
+
+def _choose_recorded(result: CycleResult, nodes: NodeColumns, node: str) -> CycleResult:
+    """Return the result with the node that a trace has for the pod, if that node is feasible, and as it is if not."""
+    slot = nodes.index.get(node)
+    if result.chosen is None or slot is None or not result.trace.feasible[slot]:
+        return result
+    return dataclasses.replace(result, chosen=slot)
 
 
 class _SimulatedCluster(NoCluster):

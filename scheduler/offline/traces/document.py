@@ -24,11 +24,12 @@ import msgspec
 from msgspec.structs import replace
 
 from herodotus_record.typed_decoding import json_decoder
-from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.objects.types import Node, Object, Pod, PodResourceClaimStatus, PodStatus
 from scheduler.offline.snapshots.taking import plain
-from scheduler.offline.traces.redaction import Pseudonyms, redact_node, redact_pod
+from scheduler.offline.traces.redaction import OBJECT_KINDS, Pseudonyms, redact_node, redact_object, redact_pod
 
-VERSION: Final = 1
+VERSION: Final = 2  # of what is written; version 1 has no objects besides nodes and pods
+READ_VERSIONS: Final = (1, VERSION)
 MAX_TEMPLATES: Final = 10_000  # that a writer remembers: some 100 bytes each; others are written again
 _BLOCK: Final = 1 << 18  # bytes of lines that are compressed together: more makes a file hardly smaller
 _LEVEL: Final = 6  # of gzip: 9 takes a sixth more of a recorder's time for 2 % less
@@ -69,6 +70,40 @@ class NodeRemoved(msgspec.Struct, frozen=True, tag="node-removed", forbid_unknow
     name: str
 
 
+class ObjectSet(msgspec.Struct, frozen=True):
+    """An object of another kind (`redaction.OBJECT_KINDS`) that is created or changes."""
+
+    at_s: float
+    object: Object
+
+    @property
+    def kind(self) -> str:
+        return type(self.object).__name__
+
+    @property
+    def name(self) -> str:
+        """KIND/NAMESPACE/NAME."""
+        return _name_object(self.kind, self.object.metadata.namespace, self.object.metadata.name)
+
+
+class ObjectRemoved(msgspec.Struct, frozen=True, tag="object-removed", forbid_unknown_fields=True):
+    """An object of another kind that is deleted."""
+
+    at_s: float
+    kind: str
+    object_namespace: str
+    object_name: str
+
+    @property
+    def name(self) -> str:
+        """KIND/NAMESPACE/NAME."""
+        return _name_object(self.kind, self.object_namespace, self.object_name)
+
+
+def _name_object(kind: str, namespace: str, name: str) -> str:
+    return f"{kind}/{namespace}/{name}"
+
+
 class PodArrived(msgspec.Struct, frozen=True):
     """A pod that arrives.
 
@@ -104,7 +139,7 @@ class PodArrived(msgspec.Struct, frozen=True):
         return owner.kind if owner else ""
 
 
-Event = NodeAdded | NodeRemoved | PodArrived
+Event = NodeAdded | NodeRemoved | ObjectSet | ObjectRemoved | PodArrived
 
 
 class PodBound(msgspec.Struct, frozen=True, tag="pod-bound", forbid_unknown_fields=True):
@@ -149,16 +184,30 @@ class _PodLine(msgspec.Struct, frozen=True, tag="pod", forbid_unknown_fields=Tru
     ended_at_s: float | None = None
     was_on_node: bool = False
     was_evicted: bool = False
+    claims: dict[str, str] = {}  # of a pod that was on its node: the claims made for it, by their names in its spec
 
 
-_ORDER: Final = (NodeRemoved, NodeAdded, PodArrived)
+class _ObjectLine(msgspec.Struct, frozen=True, tag="object", forbid_unknown_fields=True):
+    """The line of an `ObjectSet`."""
+
+    at_s: float
+    kind: str
+    object: msgspec.Raw
+
+
+_Line = (
+    NodeAdded | NodeRemoved | _ObjectLine | ObjectRemoved | _Template | _PodLine | PodBound | PodEnded | MessagesLost
+)
+
+_ORDER: Final = (NodeRemoved, ObjectRemoved, NodeAdded, ObjectSet, PodArrived)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _header: Final = json_decoder(TraceHeader)
-_line: Final = json_decoder(NodeAdded | NodeRemoved | _Template | _PodLine | PodBound | PodEnded | MessagesLost)
+_line: Final = json_decoder(_Line)
+_objects: Final = {name: json_decoder(kind) for name, kind in OBJECT_KINDS.items()}
 
 
 def sort_events(events: Iterable[Event]) -> list[Event]:
-    """Return events by time; of one time first nodes that leave, then nodes that join, then pods, as they were."""
+    """Return events by time; of one time first what leaves, then nodes, other objects and pods, as they were."""
     return sorted(events, key=lambda event: (event.at_s, _ORDER.index(type(event))))
 
 
@@ -185,6 +234,12 @@ class TraceWriter:
                 self._append({"type": "node", "at_s": event.at_s, "node": self._replace(node)})
             case NodeRemoved():
                 self._append(replace(event, name=self._name(event.name)))
+            case ObjectSet():
+                made = self._replace(plain(redact_object(event.object)))
+                self._append({"type": "object", "at_s": event.at_s, "kind": event.kind, "object": made})
+            case ObjectRemoved():
+                namespace, name = self._name(event.object_namespace), self._name(event.object_name)
+                self._append(replace(event, object_namespace=namespace, object_name=name))
             case PodArrived():
                 self._add_pod(event)
             case PodBound():
@@ -196,8 +251,9 @@ class TraceWriter:
 
     def _add_pod(self, event: PodArrived) -> None:
         metadata = event.pod.metadata
-        template = redact_pod(event.pod)
-        template = replace(template, metadata=replace(template.metadata, name="", uid=""))
+        pod = redact_pod(event.pod)
+        claims = {each.name: each.resource_claim_name or "" for each in pod.status.resource_claim_statuses or ()}
+        template = replace(pod, metadata=replace(pod.metadata, name="", uid=""), status=PodStatus(phase="Pending"))
         digest = blake2b(_encode(template), digest_size=16).digest()
         number = self._templates.get(digest)
         if number is None:
@@ -217,6 +273,7 @@ class TraceWriter:
                 event.ended_at_s,
                 event.was_on_node,
                 event.was_evicted,
+                {self._name(name): self._name(claim) for name, claim in claims.items()} if event.was_on_node else {},
             )
         )
 
@@ -253,10 +310,14 @@ def write_trace(path: Path, events: Iterable[Event], missing: Iterable[str] = ()
 
 
 class TraceContent(msgspec.Struct, frozen=True):
-    """The events of a trace in order of time, and sentences on what its source does not know."""
+    """The events of a trace in order of time, and sentences on what its source does not know.
+
+    `started` is the wall clock at the start of a recorded trace.
+    """
 
     events: list[Event]
     missing: list[str]
+    started: str = ""
 
 
 def read_trace(paths: Sequence[Path]) -> TraceContent:
@@ -284,24 +345,26 @@ def read_trace(paths: Sequence[Path]) -> TraceContent:
                 raise TraceError(f"{path}: line {number}: {what}") from e
         events.end_part()
     lost = [f"{events.lost} changes of nodes and pods are unknown: they came too fast."] if events.lost else []
-    return TraceContent(sort_events(events.list_events()), [*first.missing, *lost])
+    return TraceContent(sort_events(events.list_events()), [*first.missing, *lost], first.started)
 
 
 class _Joined:
     """The events of the lines so far: a pod's binding and end are joined with its arrival."""
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[float, str], Event] = {}  # parts repeat those that there are
+        self._others: dict[tuple[float, str], Event] = {}  # parts repeat those that there are
         self._pods: list[PodArrived] = []
         self._index: dict[str, int] = {}  # by UID: the last pod of this UID
         self._templates: dict[int, Pod] = {}
         self.lost = 0
 
-    def add(self, line: NodeAdded | NodeRemoved | _Template | _PodLine | PodBound | PodEnded | MessagesLost) -> None:
+    def add(self, line: _Line) -> None:
         """Add a line. Raise LookupError if its template is not known."""
         match line:
-            case NodeAdded() | NodeRemoved():
-                self._nodes[line.at_s, f"{type(line).__name__}/{line.name}"] = line
+            case NodeAdded() | NodeRemoved() | ObjectRemoved():
+                self._add_other(line)
+            case _ObjectLine():
+                self._add_other(ObjectSet(line.at_s, _decode_object(line)))
             case _Template():
                 self._templates[line.id] = line.pod
             case _PodLine():
@@ -313,9 +376,15 @@ class _Joined:
             case MessagesLost():
                 self.lost += line.messages
 
+    def _add_other(self, event: Event) -> None:
+        self._others[event.at_s, f"{type(event).__name__}/{event.name}"] = event
+
     def _add_pod(self, line: _PodLine) -> None:
         template = self._templates[line.template]
         pod = replace(template, metadata=replace(template.metadata, name=line.name, uid=line.uid))
+        if line.claims:
+            claims = [PodResourceClaimStatus(name=name, resource_claim_name=made) for name, made in line.claims.items()]
+            pod = replace(pod, status=replace(pod.status, resource_claim_statuses=claims))
         arrival = PodArrived(
             line.at_s, pod, line.bound_at_s, line.node, line.ended_at_s, line.was_on_node, line.was_evicted
         )
@@ -335,8 +404,15 @@ class _Joined:
         self._templates.clear()
 
     def list_events(self) -> Iterator[Event]:
-        yield from self._nodes.values()
+        yield from self._others.values()
         yield from self._pods
+
+
+def _decode_object(line: _ObjectLine) -> Object:
+    decode = _objects.get(line.kind)
+    if decode is None:
+        raise msgspec.ValidationError(f"objects of kind {line.kind!r} are not read here")
+    return decode.decode(line.object)
 
 
 def _read_header(path: Path) -> TraceHeader:
@@ -346,8 +422,9 @@ def _read_header(path: Path) -> TraceHeader:
             header = _header.decode(line)
         except msgspec.DecodeError as e:
             raise TraceError(f"{path}: line 1: expected the header of a trace: {e}") from e
-        if header.version != VERSION:
-            raise TraceError(f"{path}: version {header.version} of the format is not read here; {VERSION} is")
+        if header.version not in READ_VERSIONS:
+            versions = " and ".join(map(str, READ_VERSIONS))
+            raise TraceError(f"{path}: version {header.version} of the format is not read here; {versions} are")
         return header
     raise TraceError(f"{path}: expected a trace, found an empty file")
 

@@ -3,13 +3,13 @@
     recorder = TraceRecorder(TraceFiles(path, limit_bytes, number), omitted, pseudonyms, clock)
     sink = recorder.tee(loop.inbox.put)
 
-Owns: which changes of nodes and pods are events, the queue between watches and file, the files of a recording. Does not
-own: the format (`document`), what of an object is kept (`redaction`).
+Owns: which changes of objects are events, the queue between watches and file, the files of a recording. Does not own:
+the format (`document`), what of an object is kept (`redaction`).
 
 The watches' threads only enqueue. One thread writes, in blocks of a few seconds, so that scheduling never waits for a
 disk. If the queue is full, messages are lost and counted in the trace. If a file cannot be written, recording ends.
 
-Invariant: memory is bounded by the nodes and pods of the cluster. No event is in a file before those it depends on.
+Invariant: memory is bounded by the objects of the cluster. No event is in a file before those it depends on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from herodotus_kube.watch import ListResult, Sink, WatchEvent
 from herodotus_record import klog
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.engine.objects.pod import FINISHED_PHASES
-from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.objects.resource_api import ResourceClaim
+from scheduler.engine.objects.types import Node, Object, Pod
+from scheduler.engine.objects.watched_kinds import ALL_KINDS
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels
 from scheduler.offline.traces.document import (
     VERSION,
@@ -38,21 +40,32 @@ from scheduler.offline.traces.document import (
     MessagesLost,
     NodeAdded,
     NodeRemoved,
+    ObjectRemoved,
+    ObjectSet,
     PodArrived,
     PodBound,
     PodEnded,
     TraceHeader,
     TraceWriter,
 )
-from scheduler.offline.traces.redaction import Pseudonyms, redact_node, redact_pod, was_evicted
+from scheduler.offline.traces.redaction import (
+    OBJECT_KINDS,
+    Pseudonyms,
+    redact_node,
+    redact_object,
+    redact_pod,
+    was_evicted,
+)
 
 MISSING: Final = (
-    "Volumes, claims, budgets and services are not recorded.",
+    "Volumes and their claims, and budgets are not recorded.",
     "Changes of pods after their arrival are not recorded.",
 )
 MAX_WAITING: Final = 20_000  # messages in the queue, or before the nodes: some seconds of a busy cluster
 FLUSH_S: Final = 5.0  # what a crash loses
 CLOSE_S: Final = 10.0
+
+_KINDS: Final = {kind.name: kind.decode_as for kind in ALL_KINDS if kind.decode_as.__name__ in OBJECT_KINDS}
 
 Message = ListResult[Any] | WatchEvent[Any]
 
@@ -108,18 +121,23 @@ class TraceRecorder:
         omitted: OmittedLabels = NOTHING_OMITTED,
         pseudonyms: Pseudonyms | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Begin the first file and start the thread. Raise OSError if it cannot be written.
 
-        Labels that `omitted` names are left out.
+        Labels that `omitted` names are left out. `clock` and `wall_clock` return seconds. The times of the trace count
+        from the last whole second of the wall clock, because kube-scheduler's backoffs end on whole seconds.
         """
         self._files, self._omitted, self._pseudonyms, self._clock = files, omitted, pseudonyms, clock
-        self._began = clock()
-        self._started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+        started_s = wall_clock()
+        self._began = clock() - started_s % 1.0
+        self._started = datetime.fromtimestamp(int(started_s), timezone.utc).isoformat().replace("+00:00", "Z")
         self._recording = secrets.token_hex(8)
         self._part = 0
         self._nodes: dict[str, NodeAdded] = {}  # by name, as they are
         self._pods: dict[str, PodArrived] = {}  # by UID, those that have not ended
+        # by kind, and by namespace and name; None for a claim that a simulation makes anew
+        self._objects: dict[type[Object], dict[tuple[str, str], ObjectSet | None]] = {}
         self._has_nodes = False  # whether the nodes were listed
         self._early: list[Message] = []  # about pods, before that; MAX_WAITING at most
         self._queue: queue.SimpleQueue[tuple[float, Message] | None] = queue.SimpleQueue()
@@ -132,11 +150,11 @@ class TraceRecorder:
         self._thread.start()
 
     def tee(self, sink: Sink) -> Sink:
-        """Return a sink that passes each message on, and enqueues those about nodes and pods for the trace."""
+        """Return a sink that passes each message on, and enqueues those about kinds that a trace has."""
 
         def take(message: Message) -> None:
             sink(message)
-            if message.kind not in (NODES, PODS):
+            if message.kind not in (NODES, PODS, *_KINDS):
                 return
             if self._queue.qsize() < MAX_WAITING or isinstance(message, ListResult):  # nothing replaces a list
                 self._queue.put((self._clock() - self._began, message))
@@ -184,6 +202,8 @@ class TraceRecorder:
             self._writer.add(MessagesLost(at_s, lost))
         if message.kind == NODES:
             self._record_nodes(at_s, message)
+        elif message.kind in _KINDS:
+            self._record_objects(at_s, _KINDS[message.kind], message)
         elif len(self._early) < MAX_WAITING:
             self._early.append(message)
         else:  # the nodes may not be listed, perhaps never
@@ -209,6 +229,41 @@ class TraceRecorder:
                 self._remove_node(at_s, message.object.metadata.name)
             case _:
                 self._set_node(at_s, message.object)
+
+    def _record_objects(self, at_s: float, kind: type[Object], message: Message) -> None:
+        """Record changes of a kind. The objects of its first list are there from the start, as pods refer to them."""
+        present = self._objects.get(kind)
+        match message:
+            case ListResult():
+                before = self._objects.setdefault(kind, {})
+                for key in before.keys() - {_key(obj) for obj in message.objects}:
+                    self._remove_object(at_s, kind, key)
+                for obj in message.objects:
+                    self._set_object(0.0 if present is None else at_s, obj)
+            case WatchEvent(type="DELETED"):
+                self._remove_object(at_s, kind, _key(message.object))
+            case _:
+                self._set_object(at_s, message.object)
+
+    def _set_object(self, at_s: float, obj: Object) -> None:
+        """Record an object, unless only its status or what a trace leaves out has changed.
+
+        The allocation of a claim is that at its first sight; later ones are decisions, which a simulation makes. It
+        also makes claims for pods anew, unless they had devices then.
+        """
+        objects, redacted = self._objects.setdefault(type(obj), {}), redact_object(obj)
+        before = objects.get(_key(obj))
+        if isinstance(redacted, ResourceClaim) and _key(obj) in objects:
+            return  # its spec never changes
+        if isinstance(redacted, ResourceClaim) and redacted.metadata.controller and not redacted.status.allocation:
+            objects[_key(obj)] = None
+        elif before is None or before.object != redacted:
+            event = objects[_key(obj)] = ObjectSet(at_s, redacted)
+            self._writer.add(event)
+
+    def _remove_object(self, at_s: float, kind: type[Object], key: tuple[str, str]) -> None:
+        if self._objects.get(kind, {}).pop(key, None) is not None:
+            self._writer.add(ObjectRemoved(at_s, kind.__name__, *key))
 
     def _record_pods(self, at_s: float, message: Message) -> None:
         match message:
@@ -270,8 +325,13 @@ class TraceRecorder:
         self._part += 1
         header = TraceHeader(VERSION, MISSING, self._started, self._recording, self._part)
         self._writer = TraceWriter(self._files.write, header, self._pseudonyms)
-        events: list[Event] = [*self._nodes.values(), *self._pods.values()]
+        objects = (each for of in self._objects.values() for each in of.values() if each is not None)
+        events: list[Event] = [*self._nodes.values(), *objects, *self._pods.values()]
         for event in events:
             self._writer.add(event)
         self._end_block()
         self._smallest_bytes = self._files.size
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    return obj.metadata.namespace, obj.metadata.name

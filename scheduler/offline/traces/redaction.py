@@ -13,28 +13,71 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from scheduler.engine.objects.types import Node, NodeMetadata, OwnerReference, Pod, PodMetadata, PodStatus
+from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
+from scheduler.engine.objects.resource_api import (
+    FINALIZER,
+    ClaimMetadata,
+    ClaimStatus,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from scheduler.engine.objects.types import (
+    Metadata,
+    Namespace,
+    Node,
+    NodeMetadata,
+    Object,
+    OwnerReference,
+    Pod,
+    PodMetadata,
+    PodStatus,
+)
+from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
+# The kinds besides nodes and pods that a trace has, by name: namespaces, whose labels terms of pod affinity select; the
+# objects whose selectors decide the default spreading; pod groups; claims and devices.
+OBJECT_KINDS: Final[dict[str, type[Object]]] = {
+    kind.__name__: kind
+    for kind in (
+        *(Namespace, Service, ReplicationController, ReplicaSet, StatefulSet, PodGroup),
+        *(ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice),
+    )
+}
 _KEY_BYTES: Final = 32
 _DISRUPTED: Final = "DisruptionTarget"
 _DIGITS: Final = 12  # of a pseudonym: two of a million names are equal with a probability of 0.2 %
-_LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector"})
-_AMOUNTS: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
+_LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "selector"})  # if their values are texts
+_AMOUNTS: Final = frozenset(
+    {"allocatable", "capacity", "consumedCapacity", "counters", "limits", "overhead", "requests"}
+)
 _KEYS: Final = frozenset({"key", "topologyKey", "matchLabelKeys"})
 _IMAGES: Final = frozenset({"image", "names"})
 _KEPT: Final = frozenset(
     {
         "action",
+        "allocationMode",
+        "apiGroup",
         "apiVersion",
+        "attributes",
         "declaredFeatures",
+        "disruptionMode",
+        "distinctAttribute",
+        "driver",
         "effect",
+        "expression",
+        "extendedResourceName",
+        "finalizers",
         "kind",
+        "matchAttribute",
         "nodeAffinityPolicy",
         "nodeTaintsPolicy",
         "operator",
         "phase",
         "preemptionPolicy",
         "protocol",
+        "resource",
         "restartPolicy",
         "schedulerName",
         "whenUnsatisfiable",
@@ -54,10 +97,13 @@ def redact_node(node: Node) -> Node:
 
 
 def redact_pod(pod: Pod) -> Pod:
-    """Return the pod as it arrives: without node, status and volumes, and of its owners only the controller's name."""
+    """Return the pod as it arrives: without node and volumes, and of its owners only the controller's kind and name.
+
+    Of the status, the names of the claims that were made for it stay.
+    """
     metadata = pod.metadata
     owners = [
-        OwnerReference(kind=owner.kind, name=owner.name, controller=True)
+        OwnerReference(api_version=owner.api_version, kind=owner.kind, name=owner.name, controller=True)
         for owner in metadata.owner_references or ()
         if owner.controller
     ]
@@ -70,7 +116,53 @@ def redact_pod(pod: Pod) -> Pod:
             owner_references=owners or None,
         ),
         spec=replace(pod.spec, node_name="", volumes=None, scheduling_gates=None),
-        status=PodStatus(phase="Pending"),
+        status=PodStatus(phase="Pending", resource_claim_statuses=pod.status.resource_claim_statuses),
+    )
+
+
+def redact_object(obj: Object) -> Object:
+    """Return an object of `OBJECT_KINDS` with its name and what scheduling reads of its spec.
+
+    Only a Namespace keeps its labels. A claim keeps its controller, and the devices and users that it has; opaque
+    configuration for drivers is left out.
+    """
+    metadata = obj.metadata
+    name = Metadata(name=metadata.name, namespace=metadata.namespace)
+    match obj:
+        case Namespace():
+            return Namespace(metadata=Metadata(name=metadata.name, labels=metadata.labels))
+        case PodGroup():
+            group = PodGroupMetadata(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+            return PodGroup(metadata=group, spec=obj.spec)
+        case ResourceClaim():
+            return _redact_claim(obj)
+        case ResourceClaimTemplate():
+            inner = replace(obj.spec.spec, devices=replace(obj.spec.spec.devices, config=None))
+            return replace(obj, metadata=name, spec=replace(obj.spec, spec=inner), manifest=b"")
+        case DeviceClass():
+            return replace(obj, metadata=name, spec=replace(obj.spec, config=None), manifest=b"")
+        case _:
+            return replace(obj, metadata=name, manifest=b"")
+
+
+def _redact_claim(claim: ResourceClaim) -> ResourceClaim:
+    metadata, status, allocation = claim.metadata, claim.status, claim.status.allocation
+    controller = metadata.controller
+    owner = None if controller is None else OwnerReference(kind=controller.kind, uid=controller.uid, controller=True)
+    if allocation is not None:
+        devices = replace(allocation.devices, config=None)
+        allocation = replace(allocation, devices=devices, allocation_timestamp=None)
+    return ResourceClaim(
+        metadata=ClaimMetadata(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            owner_references=None if owner is None else [owner],
+            finalizers=metadata.finalizers and [each for each in metadata.finalizers if each == FINALIZER],
+            annotations=metadata.annotations,
+        ),
+        spec=replace(claim.spec, devices=replace(claim.spec.devices, config=None)),
+        status=ClaimStatus(allocation=allocation, reserved_for=status.reserved_for),
     )
 
 
@@ -100,9 +192,9 @@ class Pseudonyms:
         return {field: self._replace(field, value) for field, value in obj.items()}
 
     def _replace(self, field: str, value: Any) -> Any:
-        if field in _KEPT or field in _AMOUNTS:
+        if field in _KEPT or (field in _AMOUNTS and isinstance(value, dict)):  # a claim's requests are a list
             return value
-        if field in _LABELS and isinstance(value, dict):
+        if field in _LABELS and isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
             return {self._replace_key(key): self.replace_name(each) for key, each in value.items()}
         if isinstance(value, dict):
             return {name: self._replace(name, each) for name, each in value.items()}

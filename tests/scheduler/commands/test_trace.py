@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from herodotus_endpoint.exchange.json_lines import LineWriter
 from herodotus_endpoint.store.export import ExportedDecision
@@ -23,14 +21,9 @@ from herodotus_sim import SimulatedCluster
 from scheduler.commands.main import main
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
-from scheduler.engine.columns import Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
-from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
-from scheduler.offline.simulate import simulation
 from scheduler.offline.simulate.metrics import RunMetrics
-from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.simulate.simulation import SimulatedAttempt, TraceSimulation
 from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceContent, read_trace
 from scheduler.offline.traces.records import import_records
 from tests.processes import Process, eventually, python
@@ -137,35 +130,26 @@ def run_cluster(tmp_path: Path) -> tuple[TraceContent, dict[str, list[frozenset[
     return read_trace([file]), feasible
 
 
-def simulate_as_it_ran(
-    trace: TraceContent, monkeypatch: pytest.MonkeyPatch
-) -> tuple[RunMetrics, dict[str, list[frozenset[str]]]]:
+def simulate_as_it_ran(trace: TraceContent) -> tuple[RunMetrics, dict[str, list[frozenset[str]]]]:
     """Simulate a trace with each pod put on its node in the trace, which must be among the best.
 
-    A pod ends as long after its arrival as it did, however long its binding took. Return the figures and, by pod, the
-    feasible nodes of each attempt.
+    Return the figures and, by pod, the feasible nodes of each attempt.
     """
     nodes = {each.name: each.node for each in trace.events if isinstance(each, PodArrived)}
     feasible: dict[str, list[frozenset[str]]] = {}
 
-    def follow(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int) -> CycleResult:
-        result = schedule(framework, pod, snapshot, seed, start)
-        columns = snapshot.nodes
+    def observe(attempt: SimulatedAttempt) -> None:
+        columns, result = attempt.snapshot.nodes, attempt.result
         passed = np.flatnonzero(result.trace.passed & columns.live)
-        feasible.setdefault(pod.name, []).append(frozenset(columns.names[slot] for slot in passed))
-        if result.chosen is None:
-            return result
-        slot = columns.index[nodes[pod.full_name]]
-        totals = result.trace.totals
-        assert slot in passed
-        assert totals is None or totals[slot] == totals[passed].max()
-        return dataclasses.replace(result, chosen=slot)
+        feasible.setdefault(attempt.pod.name, []).append(frozenset(columns.names[slot] for slot in passed))
+        if result.chosen is not None:
+            slot, totals = columns.index[nodes[attempt.pod.full_name]], result.trace.totals
+            assert slot in passed
+            assert totals is None or totals[slot] == totals[passed].max()
 
-    monkeypatch.setattr(simulation, "schedule", follow)
     config = Configuration(profiles=(ProfileConfig(scheduler_name=NAME),))
     metrics = RunMetrics(["cpu"], max(each.at_s for each in trace.events))
-    events = [replace(each, bound_at_s=None) if isinstance(each, PodArrived) else each for each in trace.events]
-    TraceSimulation(config, IN_TREE, 0).run(events, metrics, lambda _: None)
+    TraceSimulation(config, IN_TREE, 0, observe, follows_trace=True).run(trace.events, metrics, lambda _: None)
     return metrics, feasible
 
 
@@ -176,11 +160,9 @@ def _outcomes(feasible: dict[str, list[frozenset[str]]]) -> dict[str, list[froze
     }
 
 
-def test_simulation_of_a_trace_finds_the_node_sets_of_the_scheduler(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_simulation_of_a_trace_finds_the_node_sets_of_the_scheduler(tmp_path: Path) -> None:
     trace, recorded = run_cluster(tmp_path)
-    metrics, simulated = simulate_as_it_ran(trace, monkeypatch)
+    metrics, simulated = simulate_as_it_ran(trace)
     assert len(recorded) == 16
     assert _outcomes(simulated) == _outcomes(recorded)
     assert _outcomes(recorded)["db-2"] == [frozenset(), frozenset({"d"})]

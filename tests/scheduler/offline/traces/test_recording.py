@@ -105,7 +105,9 @@ class Recording:
 
     def __init__(self, path: Path, limit_bytes: int = 1 << 30, number: int = 9, **settings: Any) -> None:
         self.path, self.clock, self.passed = path, Clock(), list[Message]()
-        self.recorder = TraceRecorder(TraceFiles(path, limit_bytes, number), clock=self.clock, **settings)
+        self.recorder = TraceRecorder(
+            TraceFiles(path, limit_bytes, number), clock=self.clock, wall_clock=lambda: 1e9, **settings
+        )
         self._sink = self.recorder.tee(self.passed.append)
 
     def __call__(self, at_s: float, *messages: Message) -> None:

@@ -80,7 +80,7 @@ def test_a_trace_has_the_written_events_in_order_of_time(
     [
         (b"", "empty file"),
         (b"{}\n", "expected the header of a trace"),
-        (b'{"type":"trace","version":2}\n', "version 2"),
+        (b'{"type":"trace","version":3}\n', "version 3"),
         (b'{"type":"trace","version":1}\n{"type":"pod","at_s":1}\n', "line 2"),
         (b'{"type":"trace","version":1}\n{"type":"pod","at_s":1,"template":7,"name":"p","uid":"u"}\n', "template 7"),
         (b'{"type":"trace","version":1}\n{"type":"node-removed","at_s":0,"name":"a","why":""}\n', "why"),
