@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench import algorithm, comparison, extender, footprint, gpu_packing, latency, start
+from bench import algorithm, comparison, extender, footprint, gpu_packing, latency, start, trace_parity
 from bench.processes import exit_on_sigterm
 
 BENCHMARKS: Final = {
@@ -16,6 +16,7 @@ BENCHMARKS: Final = {
     "footprint": footprint,
     "extender": extender,
     "gpu-packing": gpu_packing,
+    "trace-parity": trace_parity,
 }
 
 

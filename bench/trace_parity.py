@@ -1,0 +1,383 @@
+"""Compares the simulation of a recorded trace with the kube-scheduler that made it, on a real control plane.
+
+    python -m bench trace-parity --strategy MostAllocated --minutes 40 --directory DIR
+
+Hours of a cluster's life, compressed in time (`compressed_hours`), run under a real kube-scheduler, whose timers are
+not compressed. `observe --trace` records them. Then the trace is simulated as it ran: each attempt is compared with
+kube-scheduler's log at -v=10 in its feasible nodes, and the node in those cases in which no tie decided. The figures of
+free simulations, and of the one as it ran, are compared with those of what was recorded.
+
+A trace has the times at which the recorder saw changes. kube-scheduler sees them some milliseconds before or after, and
+tries a pod later if it is busy. So the trace is compared twice: as it is, and with the times at which, by its log,
+kube-scheduler first tried each pod and saw its end.
+
+Owns: the processes, the comparison. Does not own: the workload (`compressed_hours`), the simulation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import yaml
+
+from bench.compressed_hours import CompressedHours
+from herodotus_record.model import DecisionPath
+from scheduler.backend.cache import Cache
+from scheduler.config import Configuration, parse_config
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
+from scheduler.offline.simulate.simulation import SimulatedAttempt, TraceSimulation
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, read_trace, sort_events
+from tests.e2e import control_plane
+from tests.e2e.cluster import Cluster
+from tests.processes import Process, free_port, python
+
+Json = dict[str, Any]
+
+STRATEGIES: Final = ("LeastAllocated", "MostAllocated")
+_TEXT: Final = r'"((?:[^"\\]|\\.)*)"'
+_BEGUN: Final = re.compile(rf'"Attempting to schedule pod" pod={_TEXT}')
+_SCORED: Final = re.compile(rf'"Calculated node\'s final score for pod" pod={_TEXT} node={_TEXT} score=(-?\d+)')
+_BOUND: Final = re.compile(rf'"Successfully bound pod to node" pod={_TEXT} node={_TEXT} .*feasibleNodes=(\d+)')
+_FAILED: Final = re.compile(rf'"Unable to schedule pod; no fit; waiting" pod={_TEXT}')
+_ENDED: Final = re.compile(rf'"Delete event for scheduled pod" pod={_TEXT}')
+_TIME: Final = re.compile(r"[IWE](\d{4} [\d:.]+) ")
+_FIGURES: Final = ("arrived", "placed", "never_placed", "preempted", "nodes_in_use", "most_nodes_in_use")
+_LARGEST_DIFFERENCE: Final = 0.01
+
+
+@dataclass
+class LoggedAttempt:
+    """An attempt in kube-scheduler's log: the node or "", the number of feasible nodes, and totals of several."""
+
+    at_s: float  # since the start of the trace
+    node: str = ""
+    feasible: int = 0
+    totals: dict[str, int] = field(default_factory=dict)
+    is_over: bool = False
+
+
+@dataclass
+class Comparison:
+    """Counts of what was compared, and the first differences of each kind in words."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    differences: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def compare(self, what: str, pod: str, theirs: object, ours: object) -> bool:
+        """Count a comparison and keep both values if they differ; return whether they are equal."""
+        self.counts[what] += 1
+        if theirs != ours:
+            self.differences[what].append(f"{pod}: kube-scheduler {theirs}, simulation {ours}")
+        return theirs == ours
+
+    def __str__(self) -> str:
+        lines = []
+        for what, count in self.counts.items():
+            of = self.differences.get(what, [])
+            lines += [f"{what}: {count - len(of)} of {count} equal", *(f"  {each}"[:400] for each in of[:12])]
+        return "\n".join(lines)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `python -m bench trace-parity`."""
+    parser.add_argument("--strategy", choices=STRATEGIES, default=STRATEGIES[0], help="scoring of NodeResourcesFit")
+    parser.add_argument("--minutes", type=float, default=40.0, help="how long the control plane runs (default 40)")
+    parser.add_argument("--hours", type=float, default=5.0, help="recorded hours, compressed (default 5)")
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--pods", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=5, help="free simulations (default 5)")
+    parser.add_argument("--directory", type=Path, help="for logs and the trace; default: a new temporary one")
+    parser.add_argument(
+        "--compare-only", action="store_true", help="compare the files of an earlier run in --directory"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the hours, print the comparison, and return 1 if a decision differs, or a figure by 1 % or more."""
+    directory = arguments.directory or Path(tempfile.mkdtemp(prefix="trace-parity-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    print(f"{arguments.strategy}: seed {arguments.seed}; logs and the trace are in {directory}", flush=True)
+    document = build_configuration(arguments.strategy)
+    if not arguments.compare_only:
+        record_hours(arguments, document, directory)
+    config = parse_config(yaml.safe_dump(document))
+    trace = read_trace([directory / "trace"])
+    events = trace.events
+    log = SchedulerLog(directory / "kube-scheduler.log", datetime.fromisoformat(trace.started))
+    as_recorded, followed = compare_decisions(events, config, log)
+    comparison, _ = compare_decisions(log.correct_times(events), config, log)
+    print(f"With the recorder's times:\n{as_recorded}\nWith kube-scheduler's times:\n{comparison}")
+    recorded = measure_recorded(events)
+    free = [simulate_freely(events, config, seed) for seed in range(arguments.seeds)]
+    largest = print_figures(recorded, followed, free)
+    return int(bool(comparison.differences) or largest >= _LARGEST_DIFFERENCE)
+
+
+def build_configuration(strategy: str) -> Json:
+    """Return a KubeSchedulerConfiguration with this scoring strategy, in which chance decides between equals alone.
+
+    By default kube-scheduler ends its search when enough nodes fit, and 16 threads decide which ones.
+    """
+    fit = {"type": strategy, "resources": [{"name": name, "weight": 1} for name in ("cpu", "memory")]}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "pluginConfig": [
+                    {"name": "NodeResourcesFit", "args": {"scoringStrategy": fit}},
+                    {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 100}},
+                ],
+            }
+        ],
+    }
+
+
+# --- the real cluster -----------------------------------------------------------------------------------------------
+
+
+def record_hours(arguments: argparse.Namespace, document: Json, directory: Path) -> None:
+    """Run the hours on a control plane, and leave the trace and kube-scheduler's log in the directory."""
+    binaries = control_plane.assets()
+    if binaries is None or not (binaries / "kube-scheduler").exists():
+        raise SystemExit("no etcd, kube-apiserver and kube-scheduler: see tests/e2e/control_plane.py")
+    plane = control_plane.ControlPlane(binaries, directory)
+    processes: list[Process] = []
+    try:
+        plane.wait_until_ready()
+        kubeconfig = directory / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(plane.kubeconfig()))
+        headers = {"Authorization": f"Bearer {control_plane.TOKEN}"}
+        api = Cluster("real", plane.url, headers, kubeconfig)
+        hours = CompressedHours(api, arguments.seed, arguments.nodes, arguments.pods, arguments.hours)
+        hours.create_cluster()
+        config = directory / "config.yaml"
+        connection = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 10000}
+        config.write_text(
+            yaml.safe_dump({**document, "clientConnection": connection, "leaderElection": {"leaderElect": False}})
+        )
+        observer = Process(
+            "observer",
+            python(
+                *("scheduler", "observe", "--kubeconfig", str(kubeconfig), "--config", str(config)),
+                *("--spool", str(directory / "spool"), "--secure-port", "0"),
+                *("--trace", str(directory / "trace"), "--trace-size", "1Gi"),
+            ),
+            directory / "observer.log",
+        )
+        processes.append(observer)
+        observer.wait_for("Observing")
+        scheduler = Process(
+            "kube-scheduler",
+            [
+                *(str(binaries / "kube-scheduler"), f"--config={config}", f"--secure-port={free_port()}"),
+                *(f"--cert-dir={directory / 'certs-scheduler'}", "--bind-address=127.0.0.1"),
+                *("-v=3", "--vmodule=schedule_one=10"),
+            ],
+            directory / "kube-scheduler.log",
+        )
+        processes.append(scheduler)
+        scheduler.wait_for("Caches are synced|Starting Kubernetes Scheduler")
+        hours.run(arguments.minutes)
+    finally:
+        for process in reversed(processes):
+            process.stop()
+        plane.stop()
+
+
+class SchedulerLog:
+    """What kube-scheduler's log says of each pod (NAMESPACE/NAME): its attempts, and when its end was seen."""
+
+    def __init__(self, path: Path, started: datetime) -> None:
+        """Read a log at -v=10. `started` is the start of the trace."""
+        self._started = started
+        self.attempts: dict[str, list[LoggedAttempt]] = defaultdict(list)
+        self.ended_s: dict[str, float] = {}
+        with path.open(encoding="utf-8", errors="replace") as log:
+            for line in log:
+                if '"Plugin scored node for pod"' not in line:  # nine of ten lines
+                    self._read(line)
+
+    def _read(self, line: str) -> None:
+        if match := _SCORED.search(line):
+            self.attempts[match[1]][-1].totals[match[2]] = int(match[3])
+        elif match := _BEGUN.search(line):
+            self.attempts[match[1]].append(LoggedAttempt(self._parse_time(line)))
+        elif match := _BOUND.search(line):
+            last = self.attempts[match[1]][-1]
+            last.node, last.feasible, last.is_over = match[2], int(match[3]), True
+        elif match := _FAILED.search(line):
+            self.attempts[match[1]][-1].is_over = True
+        elif match := _ENDED.search(line):
+            self.ended_s[match[1]] = self._parse_time(line)
+
+    def _parse_time(self, line: str) -> float:
+        """Return the time of a line in seconds since the start of the trace."""
+        match = _TIME.search(line)
+        assert match is not None, line
+        at = datetime.strptime(f"{self._started.year}{match[1]}", "%Y%m%d %H:%M:%S.%f")
+        return (at.replace(tzinfo=timezone.utc) - self._started).total_seconds()
+
+    def correct_times(self, events: Iterable[Event]) -> list[Event]:
+        """Return the events with pods that arrive when they were first tried, and end when that was seen."""
+        return sort_events(self._correct_time(each) if isinstance(each, PodArrived) else each for each in events)
+
+    def _correct_time(self, event: PodArrived) -> PodArrived:
+        tried = self.attempts.get(event.name)
+        at_s = tried[0].at_s if tried else event.at_s
+        ended_s = None if event.ended_at_s is None else self.ended_s.get(event.name, event.ended_at_s)
+        return msgspec.structs.replace(event, at_s=at_s, ended_at_s=ended_s)
+
+
+# --- the comparison -------------------------------------------------------------------------------------------------
+
+
+def compare_decisions(
+    events: Sequence[Event], config: Configuration, log: SchedulerLog
+) -> tuple[Comparison, SimulationFigures]:
+    """Simulate a trace as it ran, and compare each pod's attempts with those of kube-scheduler.
+
+    Of attempts in a row that found no node only the first counts: backoffs of a pod whose end differs by a second lead
+    to another number of them.
+    """
+    simulated: dict[str, list[tuple[frozenset[str], frozenset[str]]]] = defaultdict(list)
+
+    def observe(attempt: SimulatedAttempt) -> None:
+        names, trace = attempt.snapshot.nodes.names, attempt.result.trace
+        slots = np.flatnonzero(trace.feasible)
+        best = slots if trace.totals is None else slots[trace.totals[slots] == trace.totals[slots].max(initial=0)]
+        if attempt.result.path is DecisionPath.NOMINATED:
+            slots = best = np.array([attempt.result.chosen])
+        feasible, winners = (frozenset(names[slot] for slot in each) for each in (slots, best))
+        simulated[attempt.pod.full_name].append((feasible, winners))
+
+    metrics = RunMetrics.from_events(events)
+    TraceSimulation(config, IN_TREE, 0, observe, follows_trace=True).run(events, metrics, lambda _: None)
+    comparison = Comparison()
+    for pod in sorted({*simulated, *log.attempts}):
+        theirs, ours = _drop_repeated(log.attempts.get(pod, ())), simulated.get(pod, [])
+        ours = [each for i, each in enumerate(ours) if each[0] or not i or ours[i - 1][0]]
+        outcomes = [bool(each.node) for each in theirs], [bool(feasible) for feasible, _ in ours]
+        if not comparison.compare("outcomes of a pod's attempts", pod, *outcomes):
+            continue
+        for attempt, (feasible, best) in zip(theirs, ours, strict=True):
+            _compare_attempt(comparison, pod, attempt, feasible, best)
+    return comparison, metrics.figures()
+
+
+def _drop_repeated(attempts: Iterable[LoggedAttempt]) -> list[LoggedAttempt]:
+    kept: list[LoggedAttempt] = []
+    for each in attempts:
+        if each.is_over and (each.node or not kept or kept[-1].node):
+            kept.append(each)
+    return kept
+
+
+def _compare_attempt(
+    comparison: Comparison, pod: str, theirs: LoggedAttempt, feasible: frozenset[str], best: frozenset[str]
+) -> None:
+    named = frozenset(theirs.totals) if theirs.totals else frozenset(filter(None, [theirs.node]))
+    if not comparison.compare("feasible sets", pod, *_shorten(named, feasible)):
+        return
+    if not theirs.node:
+        return
+    comparison.counts["feasible sets of several nodes"] += len(feasible) > 1
+    highest = max(theirs.totals.values(), default=0)
+    winners = frozenset(name for name, total in theirs.totals.items() if total == highest) or named
+    comparison.compare("best nodes", pod, *_shorten(winners, best))
+    if len(winners) == 1:
+        comparison.compare("nodes where no tie decided", pod, theirs.node, ", ".join(sorted(best)))
+
+
+def _shorten(theirs: frozenset[str], ours: frozenset[str]) -> tuple[str, str]:
+    """Return the two sets in words, equal if the sets are: what one of them has alone, and the sizes."""
+    return (
+        f"{len(theirs)} nodes {sorted(theirs - ours)[:5] or ''}",
+        f"{len(ours)} nodes {sorted(ours - theirs)[:5] or ''}",
+    )
+
+
+def simulate_freely(events: Sequence[Event], config: Configuration, seed: int) -> SimulationFigures:
+    """Return the figures of a simulation that draws between equal nodes itself."""
+    metrics = RunMetrics.from_events(events)
+    TraceSimulation(config, IN_TREE, seed).run(events, metrics, lambda _: None)
+    return metrics.figures()
+
+
+def measure_recorded(events: Sequence[Event]) -> SimulationFigures:
+    """Return the figures of what a trace recorded, from its times and nodes alone: no pod is decided."""
+    changes: list[tuple[float, int, Event | None, PodArrived | None]] = []
+    for number, event in enumerate(events):
+        changes.append((event.at_s, number, event, None))
+        if isinstance(event, PodArrived):
+            changes += [
+                (at_s, number, None, event)
+                for at_s in (event.bound_at_s, event.ended_at_s)
+                if at_s is not None and not event.was_on_node
+            ]
+    metrics, cache, waiting = RunMetrics.from_events(events), Cache(), set[str]()
+    for at_s, _, event, changed in sorted(changes, key=lambda each: each[:2]):
+        metrics.advance(at_s, cache.columns, len(waiting))
+        match event:
+            case NodeAdded():
+                cache.set_node(event.node)
+            case NodeRemoved():
+                cache.remove_node(event.name)
+            case PodArrived():
+                metrics.arrived(at_s, PodInfo(event.pod))
+                waiting.add(event.pod.metadata.uid)
+        if changed is None:
+            continue
+        uid = changed.pod.metadata.uid
+        if at_s == changed.bound_at_s:
+            spec = msgspec.structs.replace(changed.pod.spec, node_name=changed.node)
+            pod = PodInfo(msgspec.structs.replace(changed.pod, spec=spec), running=True)
+            waiting.discard(uid)
+            cache.set_pod(pod)
+            metrics.decided(at_s, pod, changed.node)
+        else:
+            waiting.discard(uid)
+            cache.remove_pod(uid)
+            if changed.was_evicted:
+                metrics.preempted(at_s, PodInfo(changed.pod))
+    return metrics.figures()
+
+
+def print_figures(recorded: SimulationFigures, followed: SimulationFigures, free: Sequence[SimulationFigures]) -> float:
+    """Print the figures side by side; return the largest difference of the mean of the free ones, as a share."""
+    rows = [_list_figures(each) for each in (recorded, followed, *free)]
+    largest = 0.0
+    print(f"{'FIGURE':28}{'RECORDED':>12}{'AS IT RAN':>12}{'FREE, MEAN':>12}{'DIFFERENCE':>12}")
+    for name, value in rows[0].items():
+        mean = statistics.fmean(each[name] for each in rows[2:])
+        is_wait = name.startswith("waited")
+        difference = mean - value if is_wait else (mean - value) / value if value else mean
+        largest = largest if is_wait else max(largest, abs(difference))
+        shown = f"{difference:+.3f} s" if is_wait else f"{difference:+.2%}"
+        print(f"{name:28}{value:12.4f}{rows[1][name]:12.4f}{mean:12.4f}{shown:>12}")
+    return largest
+
+
+def _list_figures(figures: SimulationFigures) -> dict[str, float]:
+    listed = {name: float(getattr(figures, name)) for name in _FIGURES}
+    for name, share in figures.resources.items():
+        of = {"mean": share.mean, "peak": share.peak, "fragmentation": share.fragmentation}
+        listed |= {f"{name} {figure}": value for figure, value in of.items()}
+    listed |= {f"skew {label}": value for label, value in figures.skew.items()}
+    return listed | {"waited_p50_s": figures.waited_p50_s, "waited_p99_s": figures.waited_p99_s}
