@@ -15,7 +15,8 @@ class TraceQuestion:
 
     `traces` are the files of the trace. Nodes whose names match the pattern `removed_nodes` are left out; "" leaves out
     none. `prices` is a file with prices of nodes, or "". `seeds` is the number of seeds, which begin at `seed`.
-    `processes` is the largest number of parallel runs, 0 for the number of processors; it changes no answer.
+    `processes` is the largest number of parallel runs, 0 for the number of processors; it changes no answer. Runs that
+    are in the file `resume` are not repeated; new ones are appended.
     """
 
     traces: tuple[str, ...]
@@ -24,6 +25,7 @@ class TraceQuestion:
     seed: int = 0
     seeds: int = 1
     processes: int = 0
+    resume: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +34,13 @@ class SimulationQuestion(TraceQuestion):
 
     Without `configurations` the default profile decides, without `kubernetes_versions` the version of each
     configuration. With `pod`, NAMESPACE/NAME, the question is why two variants decide differently about it. The figures
-    are also written to the new file `parquet`, unless that is "". Runs that are in the file `resume` are not
-    repeated; new ones are appended.
+    are also written to the new file `parquet`, unless that is "".
     """
 
     configurations: tuple[str, ...] = ()
     kubernetes_versions: tuple[str, ...] = ()
     pod: str = ""
     parquet: str = ""
-    resume: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,11 @@ _PROCESSES = click.option(
     metavar="N",
     help="Runs at once, each in a process [as many as processors].",
 )
-
+_RESUME = click.option(
+    "--resume",
+    metavar="FILE",
+    help="Keep each run in this file when it ends, and continue with the runs that it has.",
+)
 
 Question = TypeVar("Question", bound=TraceQuestion)
 
@@ -90,11 +94,7 @@ def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, s
 @_PROCESSES
 @click.option("--pod", metavar="NAMESPACE/NAME", help="Why two variants decide differently about this pod.")
 @click.option("--parquet", metavar="FILE", help="Also write the figures to this new Parquet file.")
-@click.option(
-    "--resume",
-    metavar="FILE",
-    help="Keep each run in this file when it ends, and continue with the runs that it has.",
-)
+@_RESUME
 @options.output_options
 @click.pass_context
 def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
@@ -180,6 +180,7 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     help=f"Random samples of the unseen arrivals, for the interval of the gain [{TuningQuestion.samples}].",
 )
 @_PROCESSES
+@_RESUME
 @options.output_options
 @click.pass_context
 def simulate_tune(ctx: click.Context, /, **_given: object) -> None:

@@ -25,13 +25,22 @@ from herodotus_answers.simulation_questions import SimulationQuestion, TraceQues
 from herodotus_record.typed_decoding import convert
 from scheduler.config import Configuration, Registry
 from scheduler.config.rules import resolve_rules
-from scheduler.offline.simulate.finished_runs import FinishedRuns, RunResult
-from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.engine.objects.resource_api import ResourceSlice
+from scheduler.offline.simulate.finished_runs import FinishedRuns
+from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.prices import Prices, read_prices
 from scheduler.offline.simulate.processes import Share, run_parallel
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
-from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, TraceContent, read_trace
+from scheduler.offline.traces.document import (
+    Event,
+    NodeAdded,
+    NodeRemoved,
+    ObjectSet,
+    PodArrived,
+    TraceContent,
+    read_trace,
+)
 
 PERCENT: Final = 100
 MAX_DIFFERENCES: Final = 20  # pods on other nodes that a document names: the first, and the first without a node
@@ -47,6 +56,21 @@ class Variant(NamedTuple):
     config: Configuration
 
 
+class RunKey(NamedTuple):
+    """A run of a question: the name of its variant, and its seed."""
+
+    variant: str
+    seed: int
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """The figures of one run, and by namespace/name the last node of each pod, and when the pod got it."""
+
+    figures: SimulationFigures
+    node_of: dict[str, str]
+    placed_s: dict[str, float]
+
+
 def simulate_variants(
     question: SimulationQuestion, variants: Sequence[Variant], registry: Registry, report: Report
 ) -> Simulation:
@@ -58,22 +82,20 @@ def simulate_variants(
     trace, prices = read_events(question), read_question_prices(question)
     seeds = range(question.seed, question.seed + question.seeds)
 
-    def run(task: tuple[Variant, int], share: Share) -> RunResult:
-        variant, seed = task
-        return simulate(trace.events, variant.config, registry, seed, prices, share)
+    configurations = {variant.name: variant.config for variant in variants}
 
-    tasks = [(variant, seed) for variant in variants for seed in seeds]
-    with FinishedRuns.open(question, {variant.name: variant.config for variant in variants}) as finished:
-        waiting = [(variant, seed) for variant, seed in tasks if (variant.name, seed) not in finished.results]
+    def run(task: RunKey, share: Share) -> RunResult:
+        return simulate(trace.events, configurations[task.variant], registry, task.seed, prices, share)
+
+    tasks = [RunKey(variant.name, seed) for variant in variants for seed in seeds]
+    with FinishedRuns.open(question, configurations, RunKey, RunResult) as finished:
+        waiting = [task for task in tasks if task not in finished.results]
 
         def report_share(share: float) -> None:
             report(int(PERCENT * (1 - (1 - share) * len(waiting) / len(tasks))), PERCENT)
 
-        def keep(task: tuple[Variant, int], result: RunResult) -> None:
-            finished.keep(task[0].name, task[1], result)
-
-        run_parallel(run, waiting, question.processes, report_share, keep)
-    runs = [[finished.results[variant.name, seed] for seed in seeds] for variant in variants]
+        run_parallel(run, waiting, question.processes, report_share, finished.keep)
+    runs = [[finished.results[RunKey(variant.name, seed)] for seed in seeds] for variant in variants]
     return build_simulation(
         ", ".join(question.traces),
         trace.missing,
@@ -131,10 +153,17 @@ def simulate(
 
 
 def _is_removed(event: Event, pattern: str) -> bool:
-    """Return whether an event is about a node that is left out, or about a pod that such a node alone had."""
-    if not isinstance(event, PodArrived):
-        return fnmatch.fnmatchcase(event.name, pattern)
-    return event.node != "" and event.owner_kind in NODE_CONTROLLERS and fnmatch.fnmatchcase(event.node, pattern)
+    """Return whether an event is about a node that is left out, or a pod or devices that such a node alone had."""
+    match event:
+        case NodeAdded() | NodeRemoved():
+            node = event.name
+        case PodArrived() if event.owner_kind in NODE_CONTROLLERS:
+            node = event.node
+        case ObjectSet(object=ResourceSlice() as devices):
+            node = devices.spec.node_name or ""
+        case _:
+            return False
+    return node != "" and fnmatch.fnmatchcase(node, pattern)
 
 
 def _build_variant(

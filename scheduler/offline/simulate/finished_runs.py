@@ -1,12 +1,12 @@
-"""Keeps the runs of a simulation in a file as they end, so that a simulation that was interrupted continues.
+"""Keeps the runs of a simulation or a search in a file as they end, so that one that was interrupted continues.
 
-    with FinishedRuns.open(question, configurations) as runs:
-        runs.keep("stock.yaml", 3, result)
+    with FinishedRuns.open(question, configurations, RunKey, RunResult) as runs:
+        runs.keep(RunKey("stock.yaml", 3), result)
 
 The file has lines of JSON: the first is the identity of the question, each other one a run. A killed process leaves at
 most one incomplete line, the last one, which is cut off.
 
-Owns: the file, and the refusal of runs of another question. Does not own: the runs (`comparison`).
+Owns: the file, and the refusal of runs of another question. Does not own: the runs (`comparison`, `tuning`).
 
 Invariant: the runs are those that the question would give again, unless a plugin outside the tree has changed. A file
 that has anything else is not changed.
@@ -15,20 +15,22 @@ that has anything else is not changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from herodotus_answers.simulation_questions import SimulationQuestion
+from herodotus_answers.simulation_questions import TraceQuestion, TuningQuestion
 from herodotus_record.typed_decoding import decode_json
 from herodotus_record.version import __version__
 from scheduler.config import Configuration
-from scheduler.offline.simulate.metrics import SimulationFigures
+
+Key = TypeVar("Key", bound=Hashable)
+Result = TypeVar("Result")
 
 _DIGEST_BYTES: Final = 16
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
@@ -38,18 +40,12 @@ class ResumeError(ValueError):
     """A file of runs that a simulation cannot continue. The message names the file and says why."""
 
 
-class RunResult(msgspec.Struct, frozen=True):
-    """The figures of one run, and by namespace/name the last node of each pod, and when the pod got it."""
-
-    figures: SimulationFigures
-    node_of: dict[str, str]
-    placed_s: dict[str, float]
-
-
 class QuestionIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the runs of a question depend on besides variant and seed. Contents of files are digests.
+    """What the runs of a question depend on besides their key. Contents of files are digests.
 
-    `variants` has the digest of each variant's configuration. The seeds are not part of the identity.
+    `variants` has the digest of each variant's configuration. The seeds are not part of the identity. `halves_seed` is
+    the seed with which a search simulates the first half of the trace, from which the second one begins; None without
+    a search.
     """
 
     herodotus: str
@@ -57,9 +53,10 @@ class QuestionIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     removed_nodes: str
     prices: str
     variants: dict[str, str]
+    halves_seed: int | None = None
 
     @classmethod
-    def from_question(cls, question: SimulationQuestion, variants: Mapping[str, Configuration]) -> QuestionIdentity:
+    def from_question(cls, question: TraceQuestion, variants: Mapping[str, Configuration]) -> QuestionIdentity:
         """Return the identity of a question whose variants have these configurations. Raises ResumeError."""
         return cls(
             __version__,
@@ -67,12 +64,17 @@ class QuestionIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             question.removed_nodes,
             _digest_file(question.prices) if question.prices else "",
             {name: _digest(_encode(configuration)) for name, configuration in variants.items()},
+            question.seed if isinstance(question, TuningQuestion) else None,
         )
 
     def find_difference(self, other: QuestionIdentity) -> str:
         """Return in words how the question of runs, `self`, differs from another one; "" if it does not."""
         if self.herodotus != other.herodotus:
             return f"Herodotus {self.herodotus} made them, and this is {other.herodotus}"
+        if (self.halves_seed is None) != (other.halves_seed is None):
+            return "simulate tune made them" if other.halves_seed is None else "simulate made them"
+        if self.halves_seed != other.halves_seed:
+            return f"--seed is {other.halves_seed}, and was {self.halves_seed}"
         if self.traces != other.traces:
             return "the trace is another one"
         if self.removed_nodes != other.removed_nodes:
@@ -85,27 +87,29 @@ class QuestionIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"the configuration of {', '.join(changed)} has changed" if changed else ""
 
 
-class _FinishedRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _FinishedRun(msgspec.Struct, Generic[Key, Result], frozen=True, forbid_unknown_fields=True):
     """A line of the file."""
 
-    variant: str
-    seed: int
-    result: RunResult
+    run: Key
+    result: Result
 
 
-class FinishedRuns:
-    """The runs of a question that have ended, by variant and seed. Without a file they are in memory alone."""
+class FinishedRuns(Generic[Key, Result]):
+    """The runs of a question that have ended, by their keys. Without a file they are in memory alone."""
 
     def __init__(self, file: FileIO | None = None) -> None:
         """Start without runs. A file must be open for appending."""
-        self._file, self.results = file, dict[tuple[str, int], RunResult]()
+        self._file, self.results = file, dict[Key, Result]()
 
     @classmethod
     @contextmanager
-    def open(cls, question: SimulationQuestion, variants: Mapping[str, Configuration]) -> Iterator[FinishedRuns]:
+    def open(
+        cls, question: TraceQuestion, variants: Mapping[str, Configuration], key: type[Key], result: type[Result]
+    ) -> Iterator[FinishedRuns[Key, Result]]:
         """Context manager that yields the runs in the question's file, which get those that end in the block.
 
-        The file is created if there is none. Raises ResumeError if it has anything but runs of the question.
+        `key` and `result` are the types of a run's key and result. The file is created if there is none. Raises
+        ResumeError if it has anything but runs of the question.
         """
         if not question.resume:
             yield cls()
@@ -115,10 +119,10 @@ class FinishedRuns:
             file = FileIO(question.resume, "a", opener=_open_private)
         with file:
             runs = cls(file)
-            runs._read(Path(question.resume), identity)
+            runs._read(Path(question.resume), identity, _FinishedRun[key, result])  # type: ignore[valid-type]
             yield runs
 
-    def _read(self, path: Path, identity: QuestionIdentity) -> None:
+    def _read(self, path: Path, identity: QuestionIdentity, kind: type[_FinishedRun[Key, Result]]) -> None:
         """Read the runs in the file, cut off an incomplete line, and begin the file if it is empty."""
         assert self._file is not None
         with _naming(path):
@@ -135,18 +139,18 @@ class FinishedRuns:
             raise ResumeError(f"{path}: its runs are of another question: {difference}")
         for number, line in enumerate(lines[1:], 2):
             try:
-                run = decode_json(line, _FinishedRun)
+                finished = decode_json(line, kind)
             except msgspec.DecodeError as e:
                 raise ResumeError(f"{path}: line {number}: {e}") from e
-            self.results[run.variant, run.seed] = run.result
+            self.results[finished.run] = finished.result
         self._file.truncate(path.stat().st_size - len(incomplete))
 
-    def keep(self, variant: str, seed: int, result: RunResult) -> None:
+    def keep(self, run: Key, result: Result) -> None:
         """Add a run, and write it to the file at once."""
-        self.results[variant, seed] = result
-        self._write(_FinishedRun(variant, seed, result))
+        self.results[run] = result
+        self._write(_FinishedRun(run, result))
 
-    def _write(self, line: QuestionIdentity | _FinishedRun) -> None:
+    def _write(self, line: QuestionIdentity | _FinishedRun[Key, Result]) -> None:
         if self._file is None:
             return
         rest = memoryview(_encode(line) + b"\n")

@@ -18,7 +18,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from herodotus_answers.simulation_questions import TuningQuestion
@@ -30,6 +30,7 @@ from scheduler.config.rules import resolve_rules
 from scheduler.engine.formulas import beta
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.offline.simulate.comparison import PERCENT, Report, read_events, read_question_prices, simulate
+from scheduler.offline.simulate.finished_runs import FinishedRuns
 from scheduler.offline.simulate.metrics import SimulationFigures, list_resources
 from scheduler.offline.simulate.objectives import NEVER_PLACED, FigureObjective, Limit, compute_mean
 from scheduler.offline.simulate.processes import Share, run_parallel
@@ -83,9 +84,9 @@ def tune_trace(
 ) -> SimulationTuning:
     """Return the configuration that is best for an objective on a trace, with its gain on the unseen half.
 
-    `text` is the present configuration as YAML, and `parse` returns a configuration from YAML. `report` gets the
-    percentage of the work that is done at most, and 100. Raises TraceError, SimulationError, ConfigError,
-    ObjectiveError and ProcessEndedError.
+    `text` is the present configuration as YAML, and `parse` returns a configuration from YAML. Runs that the
+    question's file has are not made again. `report` gets the percentage of the work that is done at most, and 100.
+    Raises TraceError, SimulationError, ConfigError, ObjectiveError, ProcessEndedError and ResumeError.
     """
     parse = cache(parse)
     objective = FigureObjective.parse(question.figure, maximize=question.maximize)
@@ -98,25 +99,25 @@ def tune_trace(
     middle_s = find_median_arrival(trace.events)
     training, check = split_trace(trace.events, middle_s, present, registry, question.seed)
     planned = (question.trials + len(settings.settings)) * question.seeds + 2 * (question.samples + 1)
-    finished: dict[Task, SimulationFigures] = {}
 
     def run(task: Task, share: Share) -> SimulationFigures:
         part = training if task.sample is None else draw_sample(check, task.sample) if task.sample else check
         return simulate(part, parse(task.text), registry, task.seed, prices, share).figures
 
-    def measure(tasks: Sequence[Task]) -> Sequence[SimulationFigures]:
-        waiting = [task for task in dict.fromkeys(tasks) if task not in finished]
-        done = len(finished)
+    def measure(finished: FinishedRuns[Task, SimulationFigures], tasks: Sequence[Task]) -> Sequence[SimulationFigures]:
+        waiting = [task for task in dict.fromkeys(tasks) if task not in finished.results]
+        done = len(finished.results)
 
         def report_share(share: float) -> None:
             report(min(PERCENT, int(PERCENT * (done + share * len(waiting)) / planned)), PERCENT)
 
         for task in waiting:
             parse(task.text)  # once for all its runs, in this process
-        run_parallel(run, waiting, question.processes, report_share, finished.__setitem__)
-        return [finished[task] for task in tasks]
+        run_parallel(run, waiting, question.processes, report_share, finished.keep)
+        return [finished.results[task] for task in tasks]
 
-    result = tune(settings, measure, question, objective, limits)
+    with FinishedRuns.open(question, {"the present one": present}, Task, SimulationFigures) as finished:
+        result = tune(settings, partial(measure, finished), question, objective, limits)
     report(PERCENT, PERCENT)
     parts = [
         None if figures is None else _describe_part(part, figures)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from herodotus_record.version import __version__
-from scheduler.offline.simulate.finished_runs import FinishedRuns, RunResult
+from scheduler.offline.simulate.finished_runs import FinishedRuns
 from scheduler.offline.traces.document import write_trace
 from scheduler.offline.traces.importing import import_csv
 from tests.cli.service import Ran, command
@@ -73,14 +75,7 @@ def test_a_killed_simulation_continues_with_the_runs_that_had_ended(folder: Path
 def test_runs_that_the_file_has_are_not_made_again_and_more_seeds_add_theirs(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[tuple[str, int]] = []
-    keep = FinishedRuns.keep
-
-    def count(runs: FinishedRuns, variant: str, seed: int, result: RunResult) -> None:
-        made.append((variant, seed))
-        keep(runs, variant, seed, result)
-
-    monkeypatch.setattr(FinishedRuns, "keep", count)
+    made = count_runs(monkeypatch)
     runs = str(folder / "runs.jsonl")
     first = simulate(folder, "--seeds", "2", "--resume", runs)
     assert made == [(name, seed) for name in ("stock.yaml", "packed.yaml") for seed in (0, 1)]
@@ -91,6 +86,49 @@ def test_runs_that_the_file_has_are_not_made_again_and_more_seeds_add_theirs(
     assert made == [("stock.yaml", 2), ("packed.yaml", 2)]
     assert more.out == simulate(folder, "--seeds", "3", "-o", "json").out
     assert oct(Path(runs).stat().st_mode & 0o777) == "0o600"
+
+
+def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that gets the key of each run that ends from now on."""
+    made: list[Any] = []
+    keep = FinishedRuns.keep
+
+    def count(runs: FinishedRuns[Any, Any], run: Any, result: Any) -> None:
+        made.append(run)
+        keep(runs, run, result)
+
+    monkeypatch.setattr(FinishedRuns, "keep", count)
+    return made
+
+
+TUNE = ("--minimize", "nodesInUse", "--trials", "8", "--seeds", "1", "--samples", "3", "--processes", "1", "-o", "json")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="the extra tune is not installed")
+def test_an_interrupted_search_continues_with_the_runs_that_had_ended(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, asked = folder / "runs.jsonl", ("simulate", "tune", str(folder / "day.trace"), *TUNE)
+    made = count_runs(monkeypatch)
+    whole = command(*asked, "--resume", str(runs))
+    assert (whole.code, len(made)) == (0, len({*made}))
+    lines = runs.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 1 + len(made)
+    runs.write_bytes(b"".join(lines[:6]) + lines[6][:40])  # killed while it wrote the sixth run
+    ended, made[:] = made[:5], []
+    assert command(*asked, "--resume", str(runs)) == whole
+    assert not {*ended} & {*made}
+    assert runs.read_bytes().splitlines(keepends=True) == lines
+    assert command(*asked) == whole
+    made.clear()
+    command(
+        "simulate", "tune", str(folder / "day.trace"), "--maximize", "removableNodes", *TUNE[2:], "--resume", str(runs)
+    )
+    assert not {*made} & {*ended}  # runs serve any objective
+    assert command(*asked, "--seed", "1", "--resume", str(runs)).code == 1
+    assert "its runs are of another question: --seed is 1, and was 0" in capsys.readouterr().err
+    assert simulate(folder, "--resume", str(runs)).code == 1
+    assert "its runs are of another question: simulate tune made them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("left", [0, 1, 40])
