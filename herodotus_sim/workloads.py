@@ -181,8 +181,8 @@ def check_supported(kind: ApiResource, name: str, obj: Object) -> None:
         why = "the simulated cluster has no spec.updateStrategy.rollingUpdate.maxSurge of a DaemonSet"
     elif kind is STATEFUL_SET and spec.get("volumeClaimTemplates"):
         why = "the simulated cluster has no volumes for spec.volumeClaimTemplates"
-    elif kind is JOB and spec.get("completionMode") == "Indexed":
-        why = 'the simulated cluster has no spec.completionMode "Indexed"'
+    elif kind is JOB and (spec.get("backoffLimitPerIndex") is not None or spec.get("maxFailedIndexes") is not None):
+        why = "the simulated cluster has no spec.backoffLimitPerIndex and spec.maxFailedIndexes"
     elif kind is JOB and (spec.get("podFailurePolicy") or spec.get("successPolicy")):
         why = "the simulated cluster has no spec.podFailurePolicy or spec.successPolicy"
     elif kind is JOB and spec.get("managedBy"):

@@ -184,16 +184,23 @@ class ControllerClient:
         })  # fmt: skip
 
     def create_pod(
-        self, kind: ApiResource, owner: StoredObject, template: Object, name: str = "", **labels: str
+        self,
+        kind: ApiResource,
+        owner: StoredObject,
+        template: Object,
+        name: str = "",
+        name_prefix: str = "",
+        **labels: str,
     ) -> StoredObject:
         """Create a pod from a pod template, with an owner reference to `owner`, and record an Event about it.
 
-        Without `name`, the pod gets a generated name. `labels` are added to the template's labels.
+        Without `name`, the pod gets a generated name, from `name_prefix` or else from the name of its owner. `labels`
+        are added to the template's labels.
         """
         head = template.get("metadata") or {}
         meta = {k: v for k, v in head.items() if k in ("annotations", "finalizers") and v}
         meta["labels"] = {**(head.get("labels") or {}), **labels}
-        meta["generateName"] = f"{owner.key[1]}-"
+        meta["generateName"] = f"{name_prefix or owner.key[1]}-"
         if name:
             meta["name"] = name
         meta["ownerReferences"] = [owner_reference(kind, owner.obj)]

@@ -1,10 +1,16 @@
 """The Job controller: creates pods until `completions` of them succeeded, or more than `backoffLimit` failed.
 
-Does not own: running pods (`kubelets`). Not built: Indexed completion, failure and success policies
+The pods of an Indexed job have the completion indexes from 0 on, and each index needs one pod that succeeded.
+
+Does not own: running pods (`kubelets`). Not built: failure and success policies and limits for single indexes
 (`workloads.check_supported` rejects them). Invariant: a pod that ended is counted once, even if it was deleted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count, islice
+from typing import NamedTuple
 
 from herodotus_sim.controllers.access import (
     ControllerClient,
@@ -23,6 +29,15 @@ from herodotus_sim.workloads import JOB
 _BACKOFF_S = 10.0
 _LONGEST_BACKOFF_S = 600.0
 _BURST = 500
+_INDEX = "batch.kubernetes.io/job-completion-index"  # annotation and label of the pods of an Indexed job
+
+
+class EndedPod(NamedTuple):
+    """How and when a pod of a Job ended, and its completion index, or None if it has none."""
+
+    phase: str
+    time_s: float
+    index: int | None
 
 
 class JobController:
@@ -30,8 +45,7 @@ class JobController:
 
     def __init__(self, access: ControllerClient) -> None:
         self._access = access
-        self._ended: dict[str, dict[str, tuple[str, float]]] = {}
-        """By job UID and pod UID: how and when the pod ended."""
+        self._ended: dict[str, dict[str, EndedPod]] = {}  # by job UID and pod UID
 
     def reconcile(self, job: StoredObject) -> float:
         """Take the next step for a Job and update its status.
@@ -48,10 +62,14 @@ class JobController:
         for pod in pods:
             phase = pod.obj["status"].get("phase")
             if phase in ("Succeeded", "Failed"):
-                ended.setdefault(pod.obj["metadata"]["uid"], (phase, access.clock()))
+                ended.setdefault(pod.obj["metadata"]["uid"], EndedPod(phase, access.clock(), _find_index(pod)))
         active = [p for p in pods if is_active(p.obj)]
-        succeeded = sum(phase == "Succeeded" for phase, _ in ended.values())
-        failures = [time_s for phase, time_s in ended.values() if phase == "Failed"]
+        done = [each.index for each in ended.values() if each.phase == "Succeeded"]
+        if spec["completionMode"] == "Indexed":
+            done = [*{*done}]
+            status["completedIndexes"] = _format_indexes(index for index in done if index is not None)
+        succeeded = len(done)
+        failures = [each.time_s for each in ended.values() if each.phase == "Failed"]
         if spec.get("suspend"):
             return self._suspend(job, active, succeeded, len(failures))
         status["conditions"] = _without_suspension(status.get("conditions") or [], access.clock())
@@ -59,7 +77,7 @@ class JobController:
         verdict = self._final_condition(job, active, succeeded, len(failures), status)
         again_s = 0.0
         if verdict is None:
-            active, again_s = self._create(job, active, succeeded, failures)
+            active, again_s = self._create(job, active, done, failures)
         else:
             for pod in active:
                 access.delete_pod(JOB, job, pod)
@@ -96,9 +114,13 @@ class JobController:
         return None
 
     def _create(
-        self, job: StoredObject, active: list[StoredObject], succeeded: int, failures: list[float]
+        self, job: StoredObject, active: list[StoredObject], done: list[int | None], failures: list[float]
     ) -> tuple[list[StoredObject], float]:
-        spec = job.obj["spec"]
+        """Create or delete pods until as many are active as should be; return these, and the seconds until more may be.
+
+        `done` has the completion index of each pod that succeeded, `failures` when others failed.
+        """
+        spec, succeeded = job.obj["spec"], len(done)
         completions, wanted = spec.get("completions"), spec["parallelism"]
         if completions is not None:
             wanted = min(wanted, completions - succeeded)
@@ -114,9 +136,31 @@ class JobController:
             left = max(failures) + wait_s - self._access.clock()
             if left > 0:
                 return active, left
-        template = spec["template"]
-        created = [self._access.create_pod(JOB, job, template) for _ in range(min(missing, _BURST))]
+        if spec["completionMode"] == "Indexed":
+            taken = {*done, *map(_find_index, active)}
+            indexes = islice((index for index in count() if index not in taken), min(missing, _BURST))
+            created = [self._create_indexed(job, index) for index in indexes]
+        else:
+            created = [self._access.create_pod(JOB, job, spec["template"]) for _ in range(min(missing, _BURST))]
         return [*active, *created], 0.01 if missing > _BURST else 0.0
+
+    def _create_indexed(self, job: StoredObject, index: int) -> StoredObject:
+        """Create the pod with a completion index, which its containers get in the variable JOB_COMPLETION_INDEX.
+
+        Source: pkg/controller/job/indexed_job_utils.go v1.36.
+        """
+        template, name = job.obj["spec"]["template"], f"{job.key[1]}-{index}"
+        head, spec = template.get("metadata") or {}, template["spec"]
+        head = {**head, "annotations": {**(head.get("annotations") or {}), _INDEX: str(index)}}
+        field = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{_INDEX}']"}}
+        variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": field}
+        containers = {
+            kind: [{**each, "env": [*(each.get("env") or ()), variable]} for each in spec[kind]]
+            for kind in ("initContainers", "containers")
+            if spec.get(kind)
+        }
+        own = {"metadata": head, "spec": {"hostname": name, **spec, **containers}}
+        return self._access.create_pod(JOB, job, own, name_prefix=name, **{_INDEX: str(index)})
 
     def _suspend(self, job: StoredObject, active: list[StoredObject], succeeded: int, failed: int) -> float:
         for pod in active:
@@ -153,6 +197,22 @@ class JobController:
 
 
 _FINAL = ("Complete", "Failed")
+
+
+def _find_index(pod: StoredObject) -> int | None:
+    index = (pod.obj["metadata"].get("annotations") or {}).get(_INDEX)
+    return None if index is None else int(index)
+
+
+def _format_indexes(indexes: Iterable[int]) -> str:
+    """Return indexes as status.completedIndexes has them, such as "0,1,3-5"."""
+    ranges: list[tuple[int, int]] = []
+    for index in sorted(indexes):
+        first, last = ranges.pop() if ranges and ranges[-1][1] == index - 1 else (index, index)
+        ranges.append((first, max(index, last)))
+    return ",".join(
+        str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}" for first, last in ranges
+    )
 
 
 def _is_finished(status: Object) -> bool:

@@ -138,7 +138,7 @@ def without_hashes(obj: Any) -> Any:
         r'("(?:pod-template-hash|controller-revision-hash|controller.kubernetes.io/hash)": )"[^"]*"', r'\1"HASH"', text
     )
     text = re.sub(r"HASH-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "HASH-NAME", text)
-    return json.loads(re.sub(r"\bonce-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "once-NAME", text))
+    return json.loads(re.sub(r"\bonce-(?:\d-)?[bcdfghjklmnpqrstvwxz2456789]{5}\b", "once-NAME", text))
 
 
 def compared(of: Side, *what: str) -> Any:
@@ -227,16 +227,26 @@ def test_deployment_steps_create_objects_of_the_same_shape(real: Side, simulated
         eventually(gone, "what the deployment owned to go")
 
 
-def test_job_steps_create_objects_of_the_same_shape(real: Side, simulated: Side) -> None:
+def job(**spec: Any) -> str:
+    """Return the manifest of the Job `once` with a container and more fields of its spec."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+    spec = {"template": template, **spec}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"completionMode": "Indexed", "completions": 3, "parallelism": 3}], ids=["plain", "indexed"]
+)
+def test_job_steps_create_objects_of_the_same_shape(real: Side, simulated: Side, spec: Json) -> None:
     for side in (real, simulated):
-        side.kubectl("create", "job", "once", "--image=registry.example/app:1")
-
-        def pods(side: Side = side) -> list[Json] | None:
-            return side.get("pods")["items"] or None
-
-        (pod,) = eventually(pods, "the job's pod")
+        side.kubectl("create", "-f", "-", stdin=job(**spec))
+        eventually(
+            lambda side=side: len(side.get("pods")["items"]) == spec.get("completions", 1),  # type: ignore[misc]
+            "the job's pods",
+        )
         side.run_pods()
-        side.report(pod["metadata"]["name"], "Succeeded", "False")
+        for pod in side.get("pods")["items"]:
+            side.report(pod["metadata"]["name"], "Succeeded", "False")
         side.kubectl("wait", "--for=condition=complete", "job/once", "--timeout=30s")
     for what in ("jobs", "pods"):
         assert compared(simulated, what) == compared(real, what)

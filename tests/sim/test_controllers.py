@@ -76,6 +76,9 @@ def a_workload(kind: str, name: str = "web", **spec: Any) -> Object:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": given}
 
 
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
 def a_job(name: str = "j", **spec: Any) -> Object:
     containers = [{"name": "main", "image": "registry.example/app:1"}]
     given = {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}, **spec}
@@ -339,6 +342,31 @@ def test_a_job_runs_its_completions_in_parallel(cluster: ControlledCluster) -> N
     assert condition(job, "Complete") == ("True", "CompletionsReached")
     assert "completionTime" in job["status"]
     assert len(cluster.pods()) == 3
+
+
+def test_each_index_of_an_indexed_job_has_one_pod_that_succeeds(cluster: ControlledCluster) -> None:
+    cluster.sim.create(a_job(completions=4, parallelism=3, completionMode="Indexed"))
+    ended = []
+    for phase in ("Succeeded", "Failed", "Succeeded", "Succeeded", "Succeeded"):
+        cluster.settle()
+        waiting = [each for each in cluster.pods() if each["status"]["phase"] == "Pending"]
+        assert len({each["metadata"]["annotations"][INDEX] for each in waiting}) == len(waiting) <= 3
+        cluster.report(waiting[-1], phase, "False")
+        ended.append((waiting[-1]["metadata"]["labels"][INDEX], phase))
+        cluster.at += 11
+    cluster.settle()
+    status = cluster.sim.get("Job", "default", "j")["status"]
+    assert (status["succeeded"], status["failed"], status["completedIndexes"]) == (4, 1, "0-3")
+    assert sorted(index for index, phase in ended if phase == "Succeeded") == ["0", "1", "2", "3"]
+    pod = cluster.pods()[0]
+    index = pod["metadata"]["labels"][INDEX]
+    assert pod["spec"]["hostname"] == f"j-{index}"
+    assert pod["metadata"]["name"].startswith(f"j-{index}-")
+    (variable,) = pod["spec"]["containers"][0]["env"]
+    assert (variable["name"], variable["valueFrom"]["fieldRef"]["fieldPath"]) == (
+        "JOB_COMPLETION_INDEX",
+        f"metadata.labels['{INDEX}']",
+    )
 
 
 def test_a_failed_pod_is_replaced_after_a_backoff_until_the_limit(cluster: ControlledCluster) -> None:
@@ -610,7 +638,12 @@ def test_a_quota_refuses_pods_without_an_amount_that_it_limits(api: SimClient) -
             a_workload("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "data"}}]),
             403, "has no volumes for spec.volumeClaimTemplates", id="claims",
         ),
-        pytest.param(a_job(completionMode="Indexed", completions=2), 403, '"Indexed"', id="indexed job"),
+        pytest.param(
+            a_job(completionMode="Indexed", completions=2, backoffLimitPerIndex=1),
+            403,
+            "backoffLimitPerIndex",
+            id="job with a limit for each index",
+        ),
         pytest.param(
             a_workload("Deployment", selector={"matchLabels": {"app": "other"}}),
             422, "`selector` does not match template `labels`", id="selector",
