@@ -112,19 +112,20 @@ class EventHandlers:
         if message.kind in self._listed_once:  # changes that the watch missed
             for key in {**before, **after}:
                 if before.get(key) != after.get(key):
-                    self._requeue_for(kind, before.get(key), after.get(key))
+                    self.requeue_for(kind, before.get(key), after.get(key))
 
     def _object(self, kind: type[Object], change: str, obj: Object) -> None:
         """Apply the change of an object that is neither a node nor a pod, and requeue the pods that it may help."""
         old = self.objects.get(kind, obj.metadata.name, obj.metadata.namespace)
         if change == "DELETED":
             self.objects.remove(obj)
-            self._requeue_for(kind, old or obj, None)
+            self.requeue_for(kind, old or obj, None)
         else:
             self.objects.set(obj)
-            self._requeue_for(kind, old, obj)
+            self.requeue_for(kind, old, obj)
 
-    def _requeue_for(self, kind: type[Object], old: Object | None, new: Object | None) -> None:
+    def requeue_for(self, kind: type[Object], old: Object | None, new: Object | None) -> None:
+        """Requeue the pods that the change of an object may help. `old` None: it is new; `new` None: it is deleted."""
         action = ActionType.ADD if old is None else ActionType.DELETE if new is None else ActionType.UPDATE
         event = find_object_event(kind.__name__, action)
         if event is not None:

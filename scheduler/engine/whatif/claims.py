@@ -9,7 +9,7 @@ undone in the reverse order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -35,8 +35,13 @@ from scheduler.engine.plugins.dynamic_resources.claims import find_extended_clai
 class SimulatedClaims:
     """The resource claims and slices of `objects`, which must be a copy or be restored with `undo`."""
 
-    def __init__(self, objects: ClusterObjects) -> None:
-        self._objects = objects
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        report: Callable[[ResourceClaim | None, ResourceClaim | None], None] = lambda before, after: None,
+    ) -> None:
+        """Start without changes. `report` gets each claim before and after a change, None if it does not exist."""
+        self._objects, self._report = objects, report
         self._changes: list[tuple[ResourceClaim, ResourceClaim | None]] = []  # the claim as set, and as it was before
         self._specs: dict[tuple[str, str], ResourceClaimSpec] = {}  # by namespace and name of a template
         self._created = 0
@@ -45,10 +50,13 @@ class SimulatedClaims:
 
     def allocate(self, pod: PodInfo, node: str, state: CycleState) -> None:
         """Write the allocations and reservations of the pod's claims, as its binding to the chosen node does."""
-        attempt = state.find(ClaimsOfAttempt)
-        if attempt is not None:
-            for claim in binding.build_bound_claims(attempt, pod, node):
-                self._set(claim)
+        attempt, reserved = state.find(ClaimsOfAttempt), state.find(binding.ReservedDevices)
+        if attempt is None:
+            return
+        for claim in binding.build_bound_claims(attempt, pod, node):
+            if reserved is not None and attempt.extended in reserved.pending and claim.is_for_extended_resources:
+                reserved.pending[attempt.extended].claim = claim  # which has a name only now
+            self._set(claim)
 
     def deallocate(self, state: CycleState) -> bool:
         """Deallocate the claim that the PostFilter of the attempt chose; return whether there was one."""
@@ -166,11 +174,19 @@ class SimulatedClaims:
             else:
                 self._objects.set(before)
 
+    def forget_changes(self) -> None:
+        """Keep the claims as they are, so that `undo` cannot restore what was before."""
+        self._changes.clear()
+
     def _set(self, claim: ResourceClaim) -> None:
         before = self._objects.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
         self._changes.append((claim, before))
         self._objects.set(claim)
+        self._report(before, claim)
 
     def _remove(self, claim: ResourceClaim) -> None:
         self._changes.append((claim, claim))
         self._objects.remove(claim)
+        freed = msgspec.structs.replace(claim, status=ClaimStatus())
+        self._report(claim, freed)  # kube-controller-manager deallocates it first
+        self._report(freed, None)

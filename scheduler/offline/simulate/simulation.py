@@ -24,6 +24,7 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
@@ -41,7 +42,9 @@ from scheduler.engine.framework.nominated import CLEARED
 from scheduler.engine.framework.plugin import PodGroupStates
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.types import Node
+from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.offline.evaluate import NoCluster
 from scheduler.offline.traces.document import (
     Event,
@@ -118,6 +121,8 @@ class TraceSimulation:
         )
         self._handlers = EventHandlers(cluster, self._queue, OBJECT_KINDS, self._frameworks, {}, self._clock)
         self._objects = cluster.objects
+        self._claims = SimulatedClaims(cluster.objects, partial(self._handlers.requeue_for, ResourceClaim))
+        self._known_claims: set[str] = set()  # those that the trace has at any time, by `ObjectSet.name`
         self._cache, self._nominator = cluster.cache, cluster.nominator
         self._arrivals: dict[str, PodArrived] = {}  # by UID: pods that wait or run
         self._due: list[tuple[float, int, Event | str]] = []  # an event, or the UID of a pod that ends
@@ -138,10 +143,12 @@ class TraceSimulation:
 
         `report` gets the time after each change.
 
-        Raises SimulationError for a pod of a pod group or with resource claims.
+        Raises SimulationError for a pod of a pod group, or with a resource claim that the trace never has.
         """
         for event in events:
             self._plan(event.at_s, event)
+            if isinstance(event, ObjectSet):
+                self._known_claims.add(event.name)
         for kind in (NODES, PODS):
             self._handlers.apply(ListResult(kind, []))
         for framework in self._frameworks.values():
@@ -213,13 +220,16 @@ class TraceSimulation:
 
     def _add_pod(self, arrival: PodArrived, watcher: SimulationWatcher) -> None:
         spec = arrival.pod.spec
-        if spec.scheduling_group is not None or spec.workload_ref is not None or spec.resource_claims:
-            raise SimulationError(f"pod {arrival.name}: pod groups and resource claims are not simulated")
+        self._refuse_unknown(arrival)
         name = spec.scheduler_name if spec.scheduler_name in self._frameworks else self._default_name
         node = arrival.node if arrival.was_on_node and self._cache.node(arrival.node) is not None else ""
         spec = replace(spec, node_name=node, scheduler_name=name)
         status = replace(arrival.pod.status, phase="Running" if node else "Pending", nominated_node_name="")
         pod = replace(arrival.pod, spec=spec, status=status)
+        if spec.resource_claims and not node:  # the claims that it had on a node, if it was on one, are freed
+            self._claims.release(PodInfo(pod))
+            pod = replace(pod, status=replace(status, resource_claim_statuses=None))
+            pod = self._claims.generate(PodInfo(pod)).pod
         self._arrivals[pod.metadata.uid] = replace(arrival, pod=pod)
         if not node:
             watcher.arrived(self._now, PodInfo(pod))
@@ -229,8 +239,23 @@ class TraceSimulation:
         if self._follows_trace and arrival.ended_at_s is not None:
             self._plan(arrival.ended_at_s, pod.metadata.uid)
 
+    def _refuse_unknown(self, arrival: PodArrived) -> None:
+        """Raise SimulationError for a pod that a simulation would only let wait: what it needs is not in the trace."""
+        spec, namespace = arrival.pod.spec, arrival.pod.metadata.namespace
+        if spec.scheduling_group is not None or spec.workload_ref is not None:
+            raise SimulationError(f"pod {arrival.name}: pod groups are not simulated")
+        for wanted in () if arrival.was_on_node else spec.resource_claims or ():
+            kind, name = "ResourceClaim", wanted.resource_claim_name
+            if not name:
+                kind, name = "ResourceClaimTemplate", wanted.resource_claim_template_name
+            if f"{kind}/{namespace}/{name}" not in self._known_claims:
+                raise SimulationError(f"pod {arrival.name}: the trace does not have its {kind} {name}")
+
     def _end(self, uid: str) -> None:
-        del self._arrivals[uid]
+        pod = self._arrivals.pop(uid).pod
+        if next(iter(self._objects.all(ResourceClaim)), None) is not None:
+            self._claims.release(PodInfo(pod))
+            self._claims.forget_changes()
         self._handlers.delete_pod(uid)
 
     # --- attempts -----------------------------------------------------------------------------------------------------
@@ -253,6 +278,8 @@ class TraceSimulation:
             return
         node = self._cache.columns.names[result.chosen]
         watcher.decided(self._now, pod, node)
+        self._claims.allocate(pod, node, result.state)
+        self._claims.forget_changes()
         status = replace(pod.pod.status, phase="Running", nominated_node_name="")
         self._handlers.apply(
             WatchEvent(PODS, "MODIFIED", replace(pod.pod, spec=replace(pod.pod.spec, node_name=node), status=status))
@@ -290,6 +317,7 @@ class TraceSimulation:
         if nomination is not None and nomination.node != queued.pod.pod.status.nominated_node_name:
             status = replace(queued.pod.pod.status, nominated_node_name=nomination.node)
             self._handlers.apply(WatchEvent(PODS, "MODIFIED", replace(queued.pod.pod, status=status)))
+        self._claims.deallocate(result.state)
         if trace.preemption is not None and trace.preemption.evicted and not self._follows_trace:
             for victim in trace.victims:
                 self._evict(victim, watcher)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
 from scheduler.engine.objects.resource_api import (
     FINALIZER,
     ClaimMetadata,
@@ -37,11 +36,11 @@ from scheduler.engine.objects.types import (
 from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 # The kinds besides nodes and pods that a trace has, by name: namespaces, whose labels terms of pod affinity select; the
-# objects whose selectors decide the default spreading; pod groups; claims and devices.
+# objects whose selectors decide the default spreading; claims and devices.
 OBJECT_KINDS: Final[dict[str, type[Object]]] = {
     kind.__name__: kind
     for kind in (
-        *(Namespace, Service, ReplicationController, ReplicaSet, StatefulSet, PodGroup),
+        *(Namespace, Service, ReplicationController, ReplicaSet, StatefulSet),
         *(ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice),
     )
 }
@@ -62,7 +61,6 @@ _KEPT: Final = frozenset(
         "apiVersion",
         "attributes",
         "declaredFeatures",
-        "disruptionMode",
         "distinctAttribute",
         "driver",
         "effect",
@@ -131,9 +129,6 @@ def redact_object(obj: Object) -> Object:
     match obj:
         case Namespace():
             return Namespace(metadata=Metadata(name=metadata.name, labels=metadata.labels))
-        case PodGroup():
-            group = PodGroupMetadata(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
-            return PodGroup(metadata=group, spec=obj.spec)
         case ResourceClaim():
             return _redact_claim(obj)
         case ResourceClaimTemplate():
@@ -192,14 +187,16 @@ class Pseudonyms:
         return {field: self._replace(field, value) for field, value in obj.items()}
 
     def _replace(self, field: str, value: Any) -> Any:
-        if field in _KEPT or (field in _AMOUNTS and isinstance(value, dict)):  # a claim's requests are a list
+        if field in _KEPT or (field in _AMOUNTS and isinstance(value, dict)):
             return value
         if field in _LABELS and isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
             return {self._replace_key(key): self.replace_name(each) for key, each in value.items()}
         if isinstance(value, dict):
             return {name: self._replace(name, each) for name, each in value.items()}
         if isinstance(value, list):
-            return [self._replace(field, each) for each in value]
+            return [
+                self.replace_object(each) if isinstance(each, dict) else self._replace(field, each) for each in value
+            ]
         if not isinstance(value, str):
             return value
         if field in _KEYS:

@@ -18,7 +18,16 @@ from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
-from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.objects.resource_api import (
+    ClaimStatus,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from scheduler.engine.objects.types import Namespace, Node, Object, Pod
+from scheduler.engine.objects.watched_kinds import ALL_KINDS
+from scheduler.engine.objects.workloads import ReplicaSet, Service
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.offline.simulate.metrics import RunMetrics
@@ -28,6 +37,8 @@ from scheduler.offline.traces.document import (
     Event,
     NodeAdded,
     NodeRemoved,
+    ObjectRemoved,
+    ObjectSet,
     PodArrived,
     TraceContent,
     TraceError,
@@ -78,6 +89,65 @@ POD: dict[str, Any] = {
     },
     "status": {"message": CANARY, "conditions": [{"type": "PodScheduled", "status": "False", "message": CANARY}]},
 }
+
+
+DRIVER = "gpu.example.com"
+REQUESTS = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}]
+CONFIG = [{"opaque": {"driver": DRIVER, "parameters": {CANARY: CANARY}}}]
+NOISE = {"annotations": {CANARY: CANARY}, "labels": {CANARY: CANARY}, "uid": CANARY, "managedFields": [CANARY]}
+RESULT = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}
+SHARED: dict[str, Any] = {
+    "metadata": {"name": "shared", "namespace": "shop", **NOISE, "uid": "c0"},
+    "spec": {"devices": {"requests": REQUESTS, "config": CONFIG}},
+    "status": {
+        "allocation": {
+            "devices": {
+                "results": [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}],
+                "config": CONFIG,
+            },
+            "allocationTimestamp": CANARY,
+        },
+        "reservedFor": [{"resource": "pods", "name": "web-0", "uid": "u0"}],
+        "devices": [{"driver": DRIVER, "pool": "n1", "device": "gpu-0", "conditions": [{"type": CANARY}]}],
+    },
+}
+
+
+SLICE = {
+    "driver": DRIVER,
+    "nodeName": "n1",
+    "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+    "devices": [{"name": "gpu-0"}],
+}
+
+
+def _object(name: str, spec: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "shop", **NOISE}, "spec": spec or {}, **fields}
+
+
+OBJECTS: list[tuple[type[Object], dict[str, Any]]] = [
+    (Namespace, {"metadata": {"name": "shop", "labels": {"team": "a"}, "uid": CANARY}}),
+    (Service, _object("web", {"selector": {"app": "web"}, "clusterIP": CANARY})),
+    (ReplicaSet, _object("web", {"selector": {"matchLabels": {"app": "web"}}, "template": CANARY})),
+    (ResourceClaim, SHARED),
+    (ResourceClaimTemplate, _object("gpu", {"metadata": NOISE, "spec": SHARED["spec"]})),
+    (DeviceClass, _object("gpu", {"config": CONFIG})),
+    (ResourceSlice, _object("n1-gpu", SLICE)),
+]
+COLLECTIONS = {kind.decode_as: kind.name for kind in ALL_KINDS}
+
+
+def held(uid: str) -> ClaimStatus:
+    """Return the status of a claim that the pod `uid` holds."""
+    status = {**SHARED["status"], "reservedFor": [{"resource": "pods", "name": "web-0", "uid": uid}]}
+    return msgspec.convert(status, ClaimStatus)
+
+
+def a_claim(name: str, is_generated: bool) -> ResourceClaim:
+    """Return a claim without devices, perhaps one that was made for a pod."""
+    owners = [{"kind": "Pod", "name": CANARY, "uid": "u1", "controller": True}] if is_generated else None
+    metadata = {"name": name, "namespace": "shop", "ownerReferences": owners}
+    return msgspec.convert({"metadata": metadata, "spec": SHARED["spec"]}, ResourceClaim)
 
 
 class Clock:
@@ -182,6 +252,39 @@ def test_a_trace_has_nothing_that_scheduling_does_not_read(tmp_path: Path) -> No
     assert os.stat(tmp_path / "trace").st_mode & 0o777 == 0o600
 
 
+def changed(obj: Object, **metadata: Any) -> Object:
+    return replace(obj, metadata=replace(obj.metadata, **metadata), manifest=b'{"kind": "CANARY"}')
+
+
+def test_other_objects_have_their_names_and_what_scheduling_reads(tmp_path: Path) -> None:
+    record = Recording(tmp_path / "trace")
+    record(0, ListResult(NODES, [node()]), ListResult(PODS, []))
+    decoded = [msgspec.convert(each, kind) for kind, each in OBJECTS]
+    for kind, _ in OBJECTS:
+        record(1, ListResult(COLLECTIONS[kind], [each for each in decoded if isinstance(each, kind)]))
+    for each in decoded:  # only what a trace leaves out has changed
+        noise = {"resource_version": "9", "creation_timestamp": "2026-01-01T00:00:00Z"}
+        record(2, WatchEvent(COLLECTIONS[type(each)], "MODIFIED", changed(each, **noise)))
+    made, waits = a_claim("made", True), a_claim("waits", False)
+    record(3, *(WatchEvent("resourceclaims", "ADDED", each) for each in (waits, made)))
+    record(4, WatchEvent("resourceclaims", "MODIFIED", replace(waits, status=held("u1"))))  # a decision
+    record(5, WatchEvent("replicasets", "DELETED", decoded[2]), WatchEvent("resourceclaims", "DELETED", made))
+    trace = record.read()
+    events = [event for event in trace.events if isinstance(event, (ObjectSet, ObjectRemoved))]
+    listed = [(0.0, type(each).__name__, each.metadata.name) for each in decoded]
+    assert [(event.at_s, event.kind, event.name.rpartition("/")[2]) for event in events] == [
+        *listed,
+        (3, "ResourceClaim", "waits"),
+        (5, "ReplicaSet", "web"),
+    ]
+    assert CANARY not in content(tmp_path / "trace")
+    shared = next(each.object for each in trace.events if each.name == "ResourceClaim/shop/shared")
+    waiting = next(each.object for each in trace.events if each.name == "ResourceClaim/shop/waits")
+    assert isinstance(shared, ResourceClaim)
+    assert isinstance(waiting, ResourceClaim)
+    assert (shared.status.reserved_for, waiting.status) == (held("u0").reserved_for, ClaimStatus())
+
+
 def _figures(trace: TraceContent) -> tuple[Any, ...]:
     metrics = RunMetrics(["cpu"], max(event.at_s for event in trace.events))
     config = Configuration(profiles=(ProfileConfig(scheduler_name="default-scheduler"),))
@@ -223,6 +326,25 @@ def test_pseudonyms_hide_every_name_and_keep_every_match(tmp_path: Path) -> None
     assert plain[0].placed == 2  # n3 is excluded by name, and each node takes one pod
     bound = [each for each in pods(traces[1]) if each.node]
     assert bound[0].node in {event.name for event in traces[1].events if isinstance(event, NodeAdded)}
+
+
+def test_pseudonyms_keep_claims_with_their_devices(tmp_path: Path) -> None:
+    traces = []
+    for pseudonyms in (None, Pseudonyms()):
+        record = Recording(tmp_path / f"trace-{pseudonyms is not None}", pseudonyms=pseudonyms)
+        record(0, ListResult(NODES, [node()]), ListResult(PODS, []))
+        for kind, each in OBJECTS:
+            if kind is not ResourceClaim:
+                record(0, ListResult(COLLECTIONS[kind], [msgspec.convert(each, kind)]))
+        for i in range(2):
+            record.changed(1 + i, pod(f"u{i}", resourceClaims=[{"name": "c", "resourceClaimTemplateName": "gpu"}]))
+        traces.append(record.read())
+    for word in ("shop", "web", "n1", "gpu-0", '"gpu"'):
+        assert word in content(tmp_path / "trace-False")
+        assert word not in content(tmp_path / "trace-True")
+    plain, hidden = (_figures(trace)[0] for trace in traces)
+    assert plain == hidden
+    assert (plain.placed, plain.never_placed) == (1, 1)
 
 
 def _fill(record: Recording, number: int) -> None:
