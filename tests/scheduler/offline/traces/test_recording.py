@@ -173,11 +173,12 @@ def pod(uid: str = "u0", on: str = "", phase: str = "Pending", **changes: Any) -
 class Recording:
     """A recorder on a clock that the test sets, and the messages that the scheduler got."""
 
-    def __init__(self, path: Path, limit_bytes: int = 1 << 30, number: int = 9, **settings: Any) -> None:
+    def __init__(
+        self, path: Path, limit_bytes: int = 1 << 30, number: int = 9, started_s: float = 1e9, **settings: Any
+    ) -> None:
         self.path, self.clock, self.passed = path, Clock(), list[Message]()
-        self.recorder = TraceRecorder(
-            TraceFiles(path, limit_bytes, number), clock=self.clock, wall_clock=lambda: 1e9, **settings
-        )
+        files = TraceFiles(path, limit_bytes, number)
+        self.recorder = TraceRecorder(files, clock=self.clock, wall_clock=lambda: started_s, **settings)
         self._sink = self.recorder.tee(self.passed.append)
 
     def __call__(self, at_s: float, *messages: Message) -> None:
@@ -235,6 +236,13 @@ def test_arrivals_bindings_and_ends_are_those_of_the_watches(tmp_path: Path) -> 
         (NodeAdded, 6, "n2"),
         (NodeRemoved, 8, "n1"),
     ]
+
+
+def test_times_count_from_a_whole_second_on_which_backoffs_end(tmp_path: Path) -> None:
+    record = Recording(tmp_path / "trace", started_s=1_800_000_000.25)
+    record(1.5, ListResult(NODES, [node()]))
+    trace = record.read()
+    assert (trace.started, trace.events[0].at_s) == ("2027-01-15T08:00:00Z", 1.75)
 
 
 def test_a_trace_has_nothing_that_scheduling_does_not_read(tmp_path: Path) -> None:
