@@ -221,13 +221,12 @@ def test_runs_in_parallel_give_the_same_bytes_as_one_after_the_other(trace: Path
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_an_error_of_a_run_is_one_line(trace: Path, capsys: pytest.CaptureFixture[str], processes: str) -> None:
-    pod = msgspec.convert(
-        {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"resourceClaims": [{"name": "gpu"}]}}, Pod
-    )
+    spec = {"schedulingGroup": {"podGroupName": "gang"}}
+    pod = msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, Pod)
     grouped = trace.parent / "grouped.trace"
     write_trace(grouped, [*read_trace([trace]).events, PodArrived(1.0, pod)])
     assert simulate(grouped, "--seeds", "2", "--processes", processes).code == 1
-    assert capsys.readouterr().err == "error: pod ns/p: pod groups and resource claims are not simulated\n"
+    assert capsys.readouterr().err == "error: pod ns/p: pod groups are not simulated\n"
 
 
 def test_figures_are_rows_of_a_parquet_file(trace: Path) -> None:
