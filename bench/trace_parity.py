@@ -332,16 +332,16 @@ def measure_recorded(events: Sequence[Event]) -> SimulationFigures:
                 if at_s is not None and not event.was_on_node
             ]
     metrics, cache, waiting = RunMetrics.from_events(events), Cache(), set[str]()
-    for at_s, _, event, changed in sorted(changes, key=lambda each: each[:2]):
+    for at_s, _, happening, changed in sorted(changes, key=lambda each: each[:2]):
         metrics.advance(at_s, cache.columns, len(waiting))
-        match event:
+        match happening:
             case NodeAdded():
-                cache.set_node(event.node)
+                cache.set_node(happening.node)
             case NodeRemoved():
-                cache.remove_node(event.name)
+                cache.remove_node(happening.name)
             case PodArrived():
-                metrics.arrived(at_s, PodInfo(event.pod))
-                waiting.add(event.pod.metadata.uid)
+                metrics.arrived(at_s, PodInfo(happening.pod))
+                waiting.add(happening.pod.metadata.uid)
         if changed is None:
             continue
         uid = changed.pod.metadata.uid

@@ -37,7 +37,7 @@ class EndedPod(NamedTuple):
 
     phase: str
     time_s: float
-    index: int | None
+    completion_index: int | None
 
 
 class JobController:
@@ -64,7 +64,7 @@ class JobController:
             if phase in ("Succeeded", "Failed"):
                 ended.setdefault(pod.obj["metadata"]["uid"], EndedPod(phase, access.clock(), _find_index(pod)))
         active = [p for p in pods if is_active(p.obj)]
-        done = [each.index for each in ended.values() if each.phase == "Succeeded"]
+        done = [each.completion_index for each in ended.values() if each.phase == "Succeeded"]
         if spec["completionMode"] == "Indexed":
             done = [*{*done}]
             status["completedIndexes"] = _format_indexes(index for index in done if index is not None)

@@ -286,8 +286,9 @@ def test_other_objects_have_their_names_and_what_scheduling_reads(tmp_path: Path
         (5, "ReplicaSet", "web"),
     ]
     assert CANARY not in content(tmp_path / "trace")
-    shared = next(each.object for each in trace.events if each.name == "ResourceClaim/shop/shared")
-    waiting = next(each.object for each in trace.events if each.name == "ResourceClaim/shop/waits")
+    set_ = [each for each in events if isinstance(each, ObjectSet)]
+    shared = next(each.object for each in set_ if each.name == "ResourceClaim/shop/shared")
+    waiting = next(each.object for each in set_ if each.name == "ResourceClaim/shop/waits")
     assert isinstance(shared, ResourceClaim)
     assert isinstance(waiting, ResourceClaim)
     assert (shared.status.reserved_for, waiting.status) == (held("u0").reserved_for, ClaimStatus())
