@@ -40,7 +40,8 @@ from herodotus_record.model import (
 )
 
 Json = dict[str, Any]
-_WITHOUT_KINDS: Final = ("herodotus_answers.cluster_questions",)  # of the engine and the service, whose libraries the plugin lacks
+# of the engine and the service, whose libraries the plugin lacks
+_WITHOUT_KINDS: Final = ("herodotus_answers.cluster_questions",)
 ID: Final = f"https://{API_GROUP}/schemas/{VERSION_OF_API}"
 # Kubernetes names schemas by the reversed group.
 NAME: Final = f"{'.'.join(reversed(API_GROUP.split('.')))}.{VERSION_OF_API}"
