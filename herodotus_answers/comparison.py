@@ -297,7 +297,7 @@ def _pod(recorded: RecordedDecision) -> ComparedPod:
         "namespace": d.pod.namespace,
         "name": d.pod.name,
         "uid": d.pod.uid,
-        "owner": f"{d.pod.owner.kind}/{d.pod.owner.name}" if d.pod.owner else None,
+        "owner": str(d.pod.owner) if d.pod.owner else None,
         "priority": d.pod.priority,
         "requests": format_requests(dict(d.pod.requests)),
         "attempt": _attempt(d),

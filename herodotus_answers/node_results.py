@@ -361,7 +361,7 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
     derived = {name: format_available(resource, amount) for name, amount in there.items()}
     derived["capacity"] = format_available(resource, int(reason.params.get("capacity") or 0))
     derived["requested"] = format_requested(resource, requested)
-    derived["owner"] = f"{owner.kind}/{owner.name}" if owner else ""
+    derived["owner"] = str(owner) if owner else ""
     derived["priority"] = str(decision.pod.priority)
     derived["missing"] = format_requested(resource, requested - free)
     derived["resource"] = resource

@@ -460,7 +460,7 @@ def _slots_to_list(decision: Decision, table: NodeTable, node: str) -> list[int]
 def _pod(decision: Decision) -> PodFacts:
     pod = decision.pod
     return {
-        "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
+        "owner": str(pod.owner) if pod.owner else None,
         "labels": dict(pod.labels),
         "priority": pod.priority,
         "requests": format_requests(dict(pod.requests)),

@@ -77,7 +77,7 @@ def build_pod_history(attempts: Sequence[RecordedDecision], ordinals: Sequence[t
         "kind": "PodHistory",
         "metadata": {"namespace": last.pod.namespace, "name": last.pod.name, "uid": last.pod.uid},
         "headline": format_headline(last, attempts[-1].table),
-        "owner": f"{last.pod.owner.kind}/{last.pod.owner.name}" if last.pod.owner else None,
+        "owner": str(last.pod.owner) if last.pod.owner else None,
         "createdAt": format_timestamp(last.times.created_us),
         "attempts": [
             _attempt(attempt, earlier, numbers)

@@ -90,7 +90,7 @@ def build_preemption(
         "pod": pod.name,
         "uid": pod.uid,
         "priority": pod.priority,
-        "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
+        "owner": str(pod.owner) if pod.owner else None,
         "attempt": decision.key.attempt,
         "decision": decision.id,
     }

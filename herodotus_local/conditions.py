@@ -64,7 +64,7 @@ def _read(pod: Pod) -> PendingPod:
         namespace=meta.namespace,
         pod=meta.name,
         uid=meta.uid,
-        owner=None if owner is None else f"{owner.kind}/{owner.name}",
+        owner=None if owner is None else str(owner),
         profile=pod.spec.scheduler_name,
         state="Untried" if condition is None else condition.reason or "Unschedulable",
         attempt=0,

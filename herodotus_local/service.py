@@ -440,7 +440,7 @@ def _name_workload(pod: Pod) -> str:
     owner = pod.metadata.controller
     if owner is None:
         return f"Pod/{pod.metadata.name}"
-    return name_workload(f"{owner.kind}/{owner.name}", pod.metadata.name, pod.metadata.labels or {})
+    return name_workload(str(owner), pod.metadata.name, pod.metadata.labels or {})
 
 
 def _has_claims(pods: Sequence[Pod], _all: Sequence[Pod]) -> bool:
@@ -537,9 +537,7 @@ class _Question:
             return False
         owner = pod.metadata.controller
         suffix = (pod.metadata.labels or {}).get(_TEMPLATE_HASH)
-        return belongs_to_workload(
-            f"{owner.kind}/{owner.name}" if owner else "", pod.metadata.name, suffix, *self.workload
-        )
+        return belongs_to_workload(str(owner) if owner else "", pod.metadata.name, suffix, *self.workload)
 
     def _is_member(self, pod: Pod) -> bool:
         """Return whether the pod belongs to the pod group in question and has a node or waits for one."""

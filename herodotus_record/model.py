@@ -419,6 +419,9 @@ class Owner:
     kind: str = declare(Discloses.THIS_POD, "kind", "Kind of the controller.")
     name: str = declare(Discloses.THIS_POD, "name", "Name of the controller.")
 
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
 
 @record_part
 class RecordedPod:

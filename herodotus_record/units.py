@@ -53,7 +53,7 @@ def format_exact_quantity(resource: str, amount: int) -> str:
 @lru_cache(maxsize=1 << 15)  # called repeatedly with the same node names; some clusters have 5,000
 def natural_sort_key(name: str) -> tuple[tuple[int, str], ...]:
     """Return a sort key that compares numbers in a name by value, so that worker-2 is before worker-10."""
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
 def format_requests(amounts: Mapping[str, int]) -> dict[str, str]:
@@ -99,7 +99,7 @@ def _bytes(amount: int, up: bool) -> str:
 
 
 def pluralize(n: int, noun: str) -> str:
-    """Return a count with its noun: `1 point`, `2 points`."""
+    """Return a number with its noun: `1 node`, `1204 nodes`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 

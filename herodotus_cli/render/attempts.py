@@ -11,7 +11,6 @@ from typing import Any
 from herodotus_cli.render.formatting import (
     format_age_or_time,
     format_ago,
-    format_count,
     format_feasible,
     format_ordinals,
     format_time_between,
@@ -27,6 +26,7 @@ from herodotus_cli.render.screen_elements import (
     headline,
     join_sections,
 )
+from herodotus_record.units import pluralize
 
 Json = dict[str, Any]
 NO_CHANGE = "no change"
@@ -44,14 +44,12 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     name = "  ".join(p for p in (f"{meta['name']} ({meta['namespace']})", answer["owner"] or "") if p)
     within = format_time_between(attempts[0]["startedAt"], _find_last_start(last))
     total = last["lastOrdinal"]
-    tried = (
-        f"{format_count(total, 'attempt')}{f' within {within}' if total > 1 and not answer['attemptsOmitted'] else ''}"
-    )
+    tried = f"{pluralize(total, 'attempt')}{f' within {within}' if total > 1 and not answer['attemptsOmitted'] else ''}"
     left_out = answer["attemptsOmitted"]
     sections: list[list[Block]] = [
         [SplitLine(name, tried), headline(answer["headline"], last["node"])],
         [_table(attempts, view)],
-        [TextLine(f"… {format_count(left_out, 'earlier attempt')}: --attempt N shows one", "dim")] if left_out else [],
+        [TextLine(f"… {pluralize(left_out, 'earlier attempt')}: --attempt N shows one", "dim")] if left_out else [],
         [TextLine("more: --attempt N (one attempt in full)", "dim")] if not view.piped and not left_out else [],
     ]
     return join_sections(sections)
@@ -106,13 +104,13 @@ def _describe_repeats(attempt: Json, view: ViewOptions) -> list[str]:
     repeats = attempt.get("repeats")
     if not repeats:
         return []
-    return [f"repeated {format_count(repeats['count'], 'time')}, the last {format_ago(repeats['lastAt'], view)}"]
+    return [f"repeated {pluralize(repeats['count'], 'time')}, the last {format_ago(repeats['lastAt'], view)}"]
 
 
 def _describe_unchanged(group: list[Json], view: ViewOptions) -> list[str]:
     """Return texts on consecutive attempts without a change: their number, the last one, and what requeued them."""
     events = Counter(attempt["requeuedBy"]["event"] for attempt in group if attempt["requeuedBy"])
-    requeued = ", ".join(f"{format_count(n, 'time')} by {event}" for event, n in events.most_common())
+    requeued = ", ".join(f"{pluralize(n, 'time')} by {event}" for event, n in events.most_common())
     made = group[-1]["lastOrdinal"] - group[0]["ordinal"] + 1
     line = f"{made} attempts, {NO_CHANGE}; the last {format_ago(_find_last_start(group[-1]), view)}"
     return [line, *([f"requeued {requeued}"] if requeued else [])]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age, format_count
+from herodotus_cli.render.formatting import format_age
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -19,7 +19,7 @@ from herodotus_cli.render.screen_elements import (
     labelled_rows,
 )
 from herodotus_cli.render.workload import format_reasons
-from herodotus_record.units import format_number, format_percent, join_limited
+from herodotus_record.units import format_number, format_percent, join_limited, pluralize
 
 if TYPE_CHECKING:
     from herodotus_answers.balance import Balance, MovedPlacement, NodeBalance
@@ -38,15 +38,13 @@ def build_screen(answer: Balance, view: ViewOptions) -> list[Block]:
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
     left_out = len(answer["nodes"]) - len(nodes) + answer["nodesOmitted"]
     over = "all" if answer["complete"] else "the newest"
-    title = (
-        f"{over} {format_count(answer['decisions'], 'placement')} of the last {format_age(answer['since'], view.now)}"
-    )
+    title = f"{over} {pluralize(answer['decisions'], 'placement')} of the last {format_age(answer['since'], view.now)}"
     moves = answer["moves"] if whole else answer["moves"][:_MOVES]
     more_moves = len(answer["moves"]) + answer["movesOmitted"] - len(moves)
     sections: list[list[Block]] = [
         [SplitLine("balance", title), TextLine(answer["headline"], "strong")],
         [_nodes(nodes, view, weighed=answer["weights"] is not None)] if nodes else [],
-        [TextLine(f"… {format_count(left_out, 'more node')} with no more wins{'' if whole else ': -o wide'}", "dim")]
+        [TextLine(f"… {pluralize(left_out, 'more node')} with no more wins{'' if whole else ': -o wide'}", "dim")]
         if left_out
         else [],
         [_plugins(answer)] if answer["plugins"] else [],
@@ -56,7 +54,7 @@ def build_screen(answer: Balance, view: ViewOptions) -> list[Block]:
             )
         ],
         [_moves(moves)] if moves else [],
-        [TextLine(f"… {format_count(more_moves, 'more pod')} would have gone elsewhere", "dim")] if more_moves else [],
+        [TextLine(f"… {pluralize(more_moves, 'more pod')} would have gone elsewhere", "dim")] if more_moves else [],
     ]
     return join_sections([section for section in sections if not _has_no_rows(section)])
 
@@ -96,14 +94,14 @@ def _plugins(answer: Balance) -> Block:
 def _moves(moves: list[MovedPlacement]) -> Block:
     rows = []
     for m in moves:
-        to = m["to"] or f"random among {format_count(m['drawnAmong'] or 0, 'node')}"
+        to = m["to"] or f"random among {pluralize(m['drawnAmong'] or 0, 'node')}"
         rows.append((f"{m['namespace']}/{m['pod']}", m["from"], to))
     return build_table(("POD", "WENT TO", "WOULD GO TO"), rows)
 
 
 def _count_reason(reason: str, n: int) -> str:
     """Return how often a reason decided a placement, as `16 ties` or `3 × the only node that fits`."""
-    return format_count(n, "tie") if reason == "tie" else f"{n} × {reason}"
+    return pluralize(n, "tie") if reason == "tie" else f"{n} × {reason}"
 
 
 def _difference(change: float) -> str:

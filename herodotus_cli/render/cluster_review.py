@@ -13,7 +13,7 @@ from typing import Any
 
 from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, shorten_fit_error
 from herodotus_cli.render import deschedule, node_groups, plan, upgrade
-from herodotus_cli.render.formatting import cut_rows, format_count, natural_sort_key, note_left_out
+from herodotus_cli.render.formatting import cut_rows, note_left_out
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -23,7 +23,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
-from herodotus_record.units import format_requested
+from herodotus_record.units import format_requested, natural_sort_key, pluralize
 
 Json = dict[str, Any]
 
@@ -169,8 +169,8 @@ def _end(pod: Json) -> tuple[str, str]:
 
 def _ignored(pods: Sequence[Json]) -> list[Block]:
     counts = Counter(pod["cause"] for pod in pods)
-    parts = [format_count(counts["DaemonSet"], "pod") + " of DaemonSets"] if counts["DaemonSet"] else []
-    parts += [format_count(counts["Node"], "static pod")] if counts["Node"] else []
+    parts = [pluralize(counts["DaemonSet"], "pod") + " of DaemonSets"] if counts["DaemonSet"] else []
+    parts += [pluralize(counts["Node"], "static pod")] if counts["Node"] else []
     return [TextLine(f"Not evicted: {' and '.join(parts)}.", "dim")] if parts else []
 
 
@@ -182,9 +182,7 @@ def _checked(status: Json) -> list[Block]:
     budgets = status.get("budgets")
     if budgets is None or any(pod["cause"] == "Budget" for pod in status["blocked"]):
         return []
-    names = [
-        f"{each['namespace']}/{each['name']} ({format_count(each['pods'], 'pod')})" for each in budgets["selecting"]
-    ]
+    names = [f"{each['namespace']}/{each['name']} ({pluralize(each['pods'], 'pod')})" for each in budgets["selecting"]]
     said = f"{', '.join(names)}, asked before each eviction" if names else "none selects an evicted pod"
     return [TextLine(f"PodDisruptionBudgets: {said}.", "dim")]
 
@@ -219,7 +217,7 @@ def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:
     ]
 
 
-def _rank_change(node: Json) -> tuple[bool, int, list[tuple[int, str]]]:
+def _rank_change(node: Json) -> tuple[bool, int, tuple[tuple[int, str], ...]]:
     before, after = node["before"], node["after"]
     is_same = before is not None and after is not None
     pods = abs(after["pods"] - before["pods"]) if is_same else 0

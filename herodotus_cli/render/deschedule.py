@@ -11,8 +11,9 @@ from typing import Any
 
 from herodotus_answers.cluster_headlines import shorten_fit_error
 from herodotus_answers.descheduling import POINTLESS
-from herodotus_cli.render.formatting import cut_rows, format_count, note_left_out
+from herodotus_cli.render.formatting import cut_rows, note_left_out
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
+from herodotus_record.units import pluralize
 
 Json = dict[str, Any]
 
@@ -105,8 +106,8 @@ def _count_classes(plugin: Json) -> str:
 def _ends(found: Json) -> list[Block]:
     lines = []
     if found["others"]:
-        pods = format_count(found["others"], "other pod")
+        pods = pluralize(found["others"], "other pod")
         lines.append(f"{pods} may be evicted instead: the descheduler takes equal pods in a random order.")
     if found["endedBy"]:
-        lines.append(f"The time ended the answer after {format_count(found['runs'], 'run')}.")
+        lines.append(f"The time ended the answer after {pluralize(found['runs'], 'run')}.")
     return [TextLine(line, "dim") for line in lines]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, title_of_times
+from herodotus_cli.render.formatting import format_age, format_age_or_time, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -17,7 +17,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
-from herodotus_record.units import format_percent
+from herodotus_record.units import format_percent, pluralize
 
 if TYPE_CHECKING:
     from herodotus_answers.agreements import Agreements, Disagreement, SchedulerAgreement
@@ -37,12 +37,12 @@ def build_screen(answer: Agreements, view: ViewOptions) -> list[Block]:
     left_out = len(disagreements) - len(shown) + answer["disagreementsOmitted"]
     outcomes = sum(s["outcomes"] for s in answer["schedulers"])
     over = "all" if answer["complete"] else "the newest"
-    title = f"{over} {format_count(outcomes, 'outcome')} of the last {format_age(answer['since'], view.now)}"
+    title = f"{over} {pluralize(outcomes, 'outcome')} of the last {format_age(answer['since'], view.now)}"
     sections: list[list[Block]] = [
         [] if view.piped else [SplitLine("disagreements", title)],
         [] if view.piped else [_schedulers(answer["schedulers"])],
         [_outcomes(shown, view)] if shown else [],
-        [TextLine(f"… {format_count(left_out, 'more disagreement')}{'' if whole else ': -o wide'}", "dim")]
+        [TextLine(f"… {pluralize(left_out, 'more disagreement')}{'' if whole else ': -o wide'}", "dim")]
         if left_out
         else [],
         [] if view.piped or not shown else [TextLine("more: kubectl herodotus pod NAME (its evaluation)", "dim")],

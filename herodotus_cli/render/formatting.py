@@ -5,12 +5,12 @@ Owns: these formats. Does not own: sentences about decisions, which the document
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions
+from herodotus_record.units import pluralize
 
 Row = TypeVar("Row")
 
@@ -68,7 +68,7 @@ def cut_rows(rows: Sequence[Row], most: int | None) -> Sequence[Row]:
 
 def note_left_out(left: int, noun: str) -> list[Block]:
     """Return a line that says how many rows of a table --all shows beside those that are shown; [] for none."""
-    return [TextLine(f"… {format_count(left, f'more {noun}')} (--all)", "dim")] if left > 0 else []
+    return [TextLine(f"… {pluralize(left, f'more {noun}')} (--all)", "dim")] if left > 0 else []
 
 
 def attempt_label(of: dict[str, Any]) -> str:
@@ -158,16 +158,6 @@ def format_feasible(nodes: Mapping[str, Any], total: str = "total") -> str:
     `total` is the key of the number of all nodes.
     """
     return "/".join("–" if nodes[name] is None else str(nodes[name]) for name in ("feasible", total))
-
-
-def format_count(n: int, noun: str) -> str:
-    """Return a number with its noun: `1 node`, `1204 nodes`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def natural_sort_key(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that compares the numbers in names, so that worker-9 comes before worker-10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def omitted_hint(answer: dict[str, Any]) -> str:

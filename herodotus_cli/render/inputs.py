@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from herodotus_cli.render.formatting import format_count, format_time_between, short_plugin_names
+from herodotus_cli.render.formatting import format_time_between, short_plugin_names
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, build_table
+from herodotus_record.units import pluralize
 
 Json = dict[str, Any]
 NODES = 3  # in a default answer: the best nodes
@@ -49,7 +50,7 @@ def build_blocks(answer: Json, nodes: Sequence[Json], view: ViewOptions) -> list
     ]
     left_out = len(shown) - fits
     more = (
-        [TextLine(f"… {format_count(left_out, 'more node')}: --node NODE, -o json", "dim")]
+        [TextLine(f"… {pluralize(left_out, 'more node')}: --node NODE, -o json", "dim")]
         if left_out and view.wide
         else []
     )

@@ -8,13 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from herodotus_cli.render.formatting import (
-    NOT_EVALUATED,
-    format_age_or_time,
-    format_count,
-    format_duration,
-    title_of_times,
-)
+from herodotus_cli.render.formatting import NOT_EVALUATED, format_age_or_time, format_duration, title_of_times
 from herodotus_cli.render.node_groups import summarize_reports
 from herodotus_cli.render.screen_elements import (
     Block,
@@ -26,7 +20,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
-from herodotus_record.units import format_number, format_percent, join_limited
+from herodotus_record.units import format_number, format_percent, join_limited, pluralize
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
@@ -85,7 +79,7 @@ def _present(answer: Json, view: ViewOptions) -> list[Block]:
     faults = [f"faulty: {each}" for each in node.get("faults") or ()]
     states = [unready] * (not node["ready"]) + faults + ["cordoned"] * node["cordoned"]
     states += [f"tainted {taint}" for taint in node["taints"]]
-    pods = "" if node["pods"] is None else f"{format_count(node['pods'], 'pod')} of {node['maxPods']}; "
+    pods = "" if node["pods"] is None else f"{pluralize(node['pods'], 'pod')} of {node['maxPods']}; "
     amounts = ", ".join(f"{each['resource']} {each['text']}" for each in node["amounts"])
     text = f"Now {', '.join(states) or 'ready'}. Requested: {pods}{amounts}."
     blocks: list[Block] = [TextLine(text, "bad" if not node["ready"] or faults or node["cordoned"] else "strong")]
@@ -185,12 +179,12 @@ def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
     whole = _is_whole(view)
     shown = len(workloads) if whole else _ROWS
     named = _NAMED if whole else 1
-    chosen_for = join_limited(workloads, shown) + (f", and {format_count(omitted, 'workload')} more" if omitted else "")
+    chosen_for = join_limited(workloads, shown) + (f", and {pluralize(omitted, 'workload')} more" if omitted else "")
     return [
-        ("SCORED", format_count(answer["scores"]["attempts"], "time") if whole else ""),
+        ("SCORED", pluralize(answer["scores"]["attempts"], "time") if whole else ""),
         ("WON", _won(answer["won"], named)),
         ("LOST", _lost(answer["lost"], named) if whole or answer["lost"]["count"] else ""),
-        ("REJECTED", f"{format_count(rejected, 'time')}{'; first by ' + first if first else ''}"),
+        ("REJECTED", f"{pluralize(rejected, 'time')}{'; first by ' + first if first else ''}"),
         ("NOT EVALUATED", _describe_not_evaluated(answer)),
         ("NOT COMPARED", _describe_not_compared(answer)),
         ("CHOSEN FOR", chosen_for if workloads and not answer.get("keepsGetting") else ""),
@@ -199,13 +193,13 @@ def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
 
 def _won(won: Json, named: int) -> str:
     """Return how often the node won, and the `named` plugins that most often decided for it."""
-    parts = [format_count(won["count"], "time")]
+    parts = [pluralize(won["count"], "time")]
     if won.get("meanMargin") is not None:
         parts.append(f"by {_format_points(won['meanMargin'])} on average")
     if won.get("uncontested"):
         parts.append(f"{won['uncontested']} as the only feasible node")
     if won.get("ties"):
-        parts.append(f"{format_count(won['ties'], 'tie')}")
+        parts.append(f"{pluralize(won['ties'], 'tie')}")
     if won.get("outscored"):  # a service of an earlier version does not say
         parts.append(f"{won['outscored']} although another node scores higher")
     if won.get("misfit"):
@@ -218,13 +212,13 @@ def _describe_not_evaluated(answer: Json) -> str:
     """Return how many decisions did not evaluate the node, and why."""
     number, by = answer.get("notEvaluated", 0), answer.get("notEvaluatedBy") or {}  # an earlier service has no reasons
     reasons = ", ".join(f"{_UNCOUNTED.get(why) or NOT_EVALUATED.get(why, why)} {n}" for why, n in by.items())
-    return f"{format_count(number, 'time')}{': ' + reasons if reasons else ''}" if number else ""
+    return f"{pluralize(number, 'time')}{': ' + reasons if reasons else ''}" if number else ""
 
 
 def _describe_not_compared(answer: Json) -> str:
     """Return in how many decisions the node was feasible and neither won nor lost."""
     number, text = answer.get("notCompared"), "feasible where no node was chosen, or scores were not compared"
-    return f"{format_count(number, 'time')} {text}" if number else ""
+    return f"{pluralize(number, 'time')} {text}" if number else ""
 
 
 def _format_points(points: float) -> str:
@@ -234,7 +228,7 @@ def _format_points(points: float) -> str:
 
 def _lost(lost: Json, named: int) -> str:
     """Return how often another node won, and the `named` plugins that cost this one most points."""
-    times = format_count(lost["count"], "time")
+    times = pluralize(lost["count"], "time")
     if lost.get("ahead"):  # a service of an earlier version does not say
         times += f", {lost['ahead']} although it scores higher than the chosen node"
     if lost.get("meanBehind") is not None:
@@ -300,4 +294,4 @@ def _reason(r: Json) -> str:
         side = "ahead" if points >= 0 else "behind"
     else:
         side = "behind" if points >= 0 else "ahead of the chosen node"
-    return f"{format_count(abs(points), 'point')} {side}" + (f": {by}" if by else "")
+    return f"{pluralize(abs(points), 'point')} {side}" + (f": {by}" if by else "")

@@ -16,8 +16,9 @@ from herodotus_answers.cluster_headlines import (
     format_verdicts,
 )
 from herodotus_answers.quantities import format_available_amount, parse_quantity
-from herodotus_cli.render.formatting import format_age_or_time, format_ago, natural_sort_key, note_left_out
+from herodotus_cli.render.formatting import format_age_or_time, format_ago, note_left_out
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
+from herodotus_record.units import natural_sort_key
 
 if TYPE_CHECKING:
     from herodotus_answers.node_groups import NodeGroupReview, PodVerdicts

@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from herodotus_cli.render.formatting import (
-    format_age_or_time,
-    format_ago,
-    format_count,
-    format_time_until,
-    title_of_times,
-)
+from herodotus_cli.render.formatting import format_age_or_time, format_ago, format_time_until, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -23,7 +17,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
-from herodotus_record.units import join_limited
+from herodotus_record.units import join_limited, pluralize
 
 if TYPE_CHECKING:
     from herodotus_answers.pending import ListedPendingPod, PendingGroup, PendingPods
@@ -85,11 +79,11 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     count, late = answer["count"], answer["overdue"]
     overdue = f"; {'the retry' if late == 1 else 'the retries'} of {late} {'is' if late == 1 else 'are'} overdue"
     omitted = f" {answer['podsOmitted']} are not listed." if answer["podsOmitted"] else ""
-    subject = f"{format_count(count, 'pod') if count else 'No pods'} {'is' if count == 1 else 'are'}"
+    subject = f"{pluralize(count, 'pod') if count else 'No pods'} {'is' if count == 1 else 'are'}"
     pending = f"{subject} pending{overdue if late else ''}."
     gone = _describe_gone(answer, view) if _is_whole(view) else ""
     left_out = len(answer["pods"]) - sum(row.pods for row in shown)
-    others = "next tries" if not shown else format_count(left_out, "more pod") if left_out else "each pod"
+    others = "next tries" if not shown else pluralize(left_out, "more pod") if left_out else "each pod"
     more = [f"-o wide ({others})"] if left_out or len(shown) < len(answer["pods"]) else []
     more += [] if view.piped or not count else ["kubectl herodotus pod NAME (why it is pending)"]
     is_local = "source" in answer  # there are no attempts

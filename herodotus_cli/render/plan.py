@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_answers.cluster_headlines import shorten_fit_error
-from herodotus_cli.render.formatting import format_count, note_left_out
+from herodotus_cli.render.formatting import note_left_out
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
+from herodotus_record.units import pluralize
 
 Json = dict[str, Any]
 _INDENT = " " * 5
@@ -47,7 +48,7 @@ def build_screen(review: Json, headline: str, *, every_row: bool = False) -> lis
             sections.append(_build_plan(title, kind, plan))
         more = len(kind["plans"]) - len(shown)
         if more:
-            sections[-1].append(TextLine(f"… {format_count(more, 'other plan')} of this size (--all)", "dim"))
+            sections[-1].append(TextLine(f"… {pluralize(more, 'other plan')} of this size (--all)", "dim"))
     nothing = [kind for kind in review["kinds"] if not kind["plans"]]
     if nothing:
         rows = [(_TITLES[kind["kind"]].lower(), _explain_nothing(kind)) for kind in nothing]
@@ -56,7 +57,7 @@ def build_screen(review: Json, headline: str, *, every_row: bool = False) -> lis
         sections.append(
             [
                 TextLine(
-                    f"Simulated {format_count(review['decided'], 'scheduling decision')} on a copy of the cluster.",
+                    f"Simulated {pluralize(review['decided'], 'scheduling decision')} on a copy of the cluster.",
                     "dim",
                 )
             ]
@@ -92,7 +93,7 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
     if drain["nodes"]:
         held = "Proven for every scheduling order and tie-break (by counting the nodes that fit)."
         if not drain["proven"]:
-            runs = format_count(drain["runs"], "simulation")
+            runs = pluralize(drain["runs"], "simulation")
             held = f"Not proven: held in {runs} with random and adversarial orders and tie-breaks. Others may fail."
         proof.append(TextLine(held, "dim"))
     if drain["given"]:
@@ -108,7 +109,7 @@ def _describe_targets(drained: Json) -> str:
     """Return how many pods leave a drained node, and where they went in the first simulation."""
     ways = sorted(drained["targets"].items(), key=lambda item: -item[1])
     goes = _join([f"{name} ({count})" for name, count in ways])
-    return f": {format_count(drained['pods'], 'pod')}" + (f", for example to {goes}" if goes else "")
+    return f": {pluralize(drained['pods'], 'pod')}" + (f", for example to {goes}" if goes else "")
 
 
 def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
@@ -130,7 +131,7 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
     if plan["disruption"]["replaced"]:
         blocks.append(TextLine(f"Only the placement of these pods was simulated. {bound}", "dim"))
         return blocks
-    how = format_count(plan["states"], "state") + " simulated" if plan["states"] else "by counting the nodes that fit"
+    how = pluralize(plan["states"], "state") + " simulated" if plan["states"] else "by counting the nodes that fit"
     blocks.append(TextLine(f"Proven for every scheduling order and tie-break ({how}). {bound}", "dim"))
     return blocks
 
@@ -155,7 +156,7 @@ def describe_step(step: Any) -> str:
         case "Drain":
             return f"drain {nodes}"
         case "AddNodes":
-            return f"add {format_count(len(step['nodes']), 'node')} like {step['node']}"
+            return f"add {pluralize(len(step['nodes']), 'node')} like {step['node']}"
         case "Change":
             return str(step["text"])
         case "SetRequest":
@@ -182,7 +183,7 @@ def _list_facts(plan: Json) -> list[tuple[str, str]]:
         lands[where] = lands.get(where, 0) + 1
     only = plan["targets"][0] if len(plan["targets"]) == 1 else None
     what = [
-        f"{only['namespace']}/{only['name']} on {where}" if only else f"{format_count(count, 'pod')} on {where}"
+        f"{only['namespace']}/{only['name']} on {where}" if only else f"{pluralize(count, 'pod')} on {where}"
         for where, count in lands.items()
     ]
     disruption = plan["disruption"]
@@ -190,13 +191,13 @@ def _list_facts(plan: Json) -> list[tuple[str, str]]:
     parts = []
     if replaced:
         verb = "is" if replaced == 1 else "are"
-        parts.append(f"its {format_count(replaced, 'other pod')} {verb} replaced too, which is not simulated")
-    parts += [format_count(deleted, "pod") + " deleted"] if deleted else []
+        parts.append(f"its {pluralize(replaced, 'other pod')} {verb} replaced too, which is not simulated")
+    parts += [pluralize(deleted, "pod") + " deleted"] if deleted else []
     parts += [f"allowed by PodDisruptionBudget {_join(disruption['budgets'])}"] if disruption["budgets"] else []
-    parts += [format_count(disruption["volumes"], "volume") + " detached"] if disruption["volumes"] else []
+    parts += [pluralize(disruption["volumes"], "volume") + " detached"] if disruption["volumes"] else []
     lost = disruption["localData"]
-    parts += [f"{format_count(lost, 'pod')} with emptyDir data lost"] if lost else []
-    parts += [format_count(disruption["newNodes"], "new node")] if disruption["newNodes"] else []
+    parts += [f"{pluralize(lost, 'pod')} with emptyDir data lost"] if lost else []
+    parts += [pluralize(disruption["newNodes"], "new node")] if disruption["newNodes"] else []
     return [("PLACED", "; ".join(what)), ("COST", ", ".join(parts) or "no running pod is disturbed")]
 
 

@@ -12,14 +12,7 @@ from typing import Any
 from herodotus_answers.live.objects import is_earlier_attempt
 from herodotus_cli.render import formatting, inputs, rejections, scores, suggestions
 from herodotus_cli.render import state as pod_state
-from herodotus_cli.render.formatting import (
-    NOT_EVALUATED,
-    NOT_KEPT,
-    format_age,
-    format_ago,
-    format_count,
-    format_time_until,
-)
+from herodotus_cli.render.formatting import NOT_EVALUATED, NOT_KEPT, format_age, format_ago, format_time_until
 from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
@@ -33,7 +26,7 @@ from herodotus_cli.render.screen_elements import (
     labelled_rows,
     merge_rows,
 )
-from herodotus_record.units import join_limited
+from herodotus_record.units import join_limited, natural_sort_key, pluralize
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -290,7 +283,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         ("PREFILTER", _prefilter_nodes(answer)),
         *(("SPREAD", each["text"]) for each in answer.get("spread") or ()),
         *(
-            ("NOT EVALUATED", f"{format_count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
+            ("NOT EVALUATED", f"{pluralize(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
         ("CONDITION", _condition(answer, view)),
@@ -353,11 +346,9 @@ def _prefilter_nodes(answer: Json) -> str:
     if not answer["restrictedBy"]:
         return ""
     rejected = [row["node"] for group in answer["rejections"] for row in group["nodes"]]
-    nodes = sorted({*rejected, *(row["node"] for row in answer["ranking"])}, key=formatting.natural_sort_key)
+    nodes = sorted({*rejected, *(row["node"] for row in answer["ranking"])}, key=natural_sort_key)
     evaluated = answer["nodes"]["evaluated"]
-    named = (
-        join_limited(nodes, _MAX_PREFILTER_NODES) if len(nodes) == evaluated else format_count(evaluated or 0, "node")
-    )
+    named = join_limited(nodes, _MAX_PREFILTER_NODES) if len(nodes) == evaluated else pluralize(evaluated or 0, "node")
     return f"{', '.join(answer['restrictedBy'])}: only {named}"
 
 
@@ -386,7 +377,7 @@ def _tie(answer: Json, *, every_node: bool) -> str:
     named = ", ".join(nodes) if every_node else join_limited(nodes, _TIED_NAMED, "--all")
     if unkept:
         named = f"{named}, … {unkept} more: {NOT_KEPT}"
-    return f"random choice among {format_count(len(nodes) + unkept, 'equal node')} {_seed(tie)}: {named}"
+    return f"random choice among {pluralize(len(nodes) + unkept, 'equal node')} {_seed(tie)}: {named}"
 
 
 def _seed(tie: Json) -> str:
@@ -411,9 +402,9 @@ def _preemption(answer: Json) -> list[str]:
             verb = "the scheduler would evict"
         return [
             f"{verb} {victims} from {best['node']}"
-            + (f", against {format_count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
-            + (f"; {format_count(others, 'other node')} would work too" if others else "")
-            + (f"; {format_count(refused, 'node')} refused by an extender" if refused else ""),
+            + (f", against {pluralize(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
+            + (f"; {pluralize(others, 'other node')} would work too" if others else "")
+            + (f"; {pluralize(refused, 'node')} refused by an extender" if refused else ""),
             *(p["message"] for p in answer["outcome"]["phases"] if p["phase"] == "Evict" and p["status"] != "Success"),
         ]
     # DynamicResources' part of the message says nothing about pods without claims

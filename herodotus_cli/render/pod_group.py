@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from herodotus_cli.render import suggestions
-from herodotus_cli.render.formatting import format_ago, format_count, natural_sort_key
+from herodotus_cli.render.formatting import format_ago
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -22,7 +22,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
-from herodotus_record.units import join_limited
+from herodotus_record.units import join_limited, natural_sort_key, pluralize
 
 if TYPE_CHECKING:
     from herodotus_answers.pod_group import GroupNode, GroupPod, PodGroupPlacement
@@ -78,7 +78,7 @@ def build_undecided_screen(answer: UndecidedPodGroup, view: ViewOptions) -> list
         [TextLine(f"{meta['name']} ({meta['namespace']})  PodGroup"), TextLine(answer["headline"], "strong")],
         build_queue(dict(answer["queue"])) if answer["queue"] else [],
         [build_table(("POD", "NODE", "REASON"), rows)] if rows else [],
-        [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
+        [TextLine(f"… {pluralize(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
         [TextLine(f"note: {note}", "dim") for note in answer["notes"]],
     ]
     return join_sections(sections)
@@ -90,7 +90,7 @@ def _when(answer: PodGroupPlacement, view: ViewOptions) -> str:
         return "evaluated now"
     if cycle is None:
         return "decided pod by pod"
-    return f"{format_count(cycle['pods'], 'pod')} decided {format_ago(cycle['startedAt'], view)}"
+    return f"{pluralize(cycle['pods'], 'pod')} decided {format_ago(cycle['startedAt'], view)}"
 
 
 def _notes(answer: PodGroupPlacement) -> list[tuple[str, str]]:
@@ -101,21 +101,19 @@ def _notes(answer: PodGroupPlacement) -> list[tuple[str, str]]:
         amounts = ", ".join(f"{name} {amount}" for name, amount in short["requests"].items())
         closest = short["closestNode"]
         near = f"; closest for the next: {closest['node']} ({closest['reason']})" if closest else ""
-        rows.append(
-            ("SHORT OF", f"{format_count(short['pods'], 'pod')}{f': {amounts} together' * bool(amounts)}{near}")
-        )
+        rows.append(("SHORT OF", f"{pluralize(short['pods'], 'pod')}{f': {amounts} together' * bool(amounts)}{near}"))
         if short["enoughMinCount"]:
             rows.append(("ENOUGH", f"minCount {short['enoughMinCount']} would have been enough"))
     full = [node for node in answer["nodes"] if node["full"]]
     if full:
-        chosen = format_count(len(answer["nodes"]), "node")
+        chosen = pluralize(len(answer["nodes"]), "node")
         rows.append(("FULL", f"{len(full)} of {chosen} chosen for pods of the group"))
     others = answer.get("otherMembers") or ()
     rows += [("NOT TRIED", f"{other['pod']} {other['reason']}") for other in others[:_NAMED]]
     if len(others) > _NAMED:
         rows.append(("", f"{len(others) - _NAMED} more: -o json"))
     if answer["notRecorded"]:
-        rows.append(("NOT RECORDED", format_count(answer["notRecorded"], "pod")))
+        rows.append(("NOT RECORDED", pluralize(answer["notRecorded"], "pod")))
     return rows
 
 
@@ -127,7 +125,7 @@ def _groups(answer: PodGroupPlacement) -> Block:
     rows = []
     for (status, reason), pods in groups.items():
         nodes = sorted({p["node"] for p in pods if p["node"]}, key=natural_sort_key)
-        found = f"{format_count(len(nodes), 'node')}: {join_limited(nodes, _NAMED)}" if nodes else ""
+        found = f"{pluralize(len(nodes), 'node')}: {join_limited(nodes, _NAMED)}" if nodes else ""
         node_or_reason = reason or (f"would fit {found}" if pods[0]["provisional"] and found else found)
         names = join_limited([p["pod"] for p in pods], 1 if len(pods) > _NAMED else _NAMED)
         style: Style = "" if status in ("placed", "fits") else "bad"
@@ -180,7 +178,7 @@ def _nodes(nodes: list[GroupNode], view: ViewOptions) -> list[Block]:
     left_out = len(order) - len(shown)
     header = ("NODE", "PODS", "LAST POD", *(("STATUS AFTERWARDS",) if is_known else ()))
     table = build_table(header, rows, right=(1,))
-    more = [TextLine(f"… {format_count(left_out, 'more node')}: -o wide", "dim")] if left_out else []
+    more = [TextLine(f"… {pluralize(left_out, 'more node')}: -o wide", "dim")] if left_out else []
     return [table, *more]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_cli.render import inputs, scores
-from herodotus_cli.render.formatting import attempt_label, format_ago, format_count, short_plugin_names
+from herodotus_cli.render.formatting import attempt_label, format_ago, short_plugin_names
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
 from herodotus_cli.render.screen_elements import (
     Block,
@@ -21,7 +21,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
-from herodotus_record.units import join_limited
+from herodotus_record.units import join_limited, pluralize
 
 Json = dict[str, Any]
 _GAP = 2
@@ -88,7 +88,7 @@ def _rejecting(answer: Json, node: Json) -> list[Block]:
     passed = sum(f["plugin"] in node["passed"] for f in others)
     not_run = len(others) - skipped - passed
     counts = [
-        f"{format_count(passed, 'other')} passed" if rejected else f"{format_count(passed, 'filter')} passed",
+        f"{pluralize(passed, 'other')} passed" if rejected else f"{pluralize(passed, 'filter')} passed",
         f"{skipped} had nothing to check",
         f"{not_run} did not run",
     ]

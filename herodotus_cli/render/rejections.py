@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from herodotus_cli.render.formatting import natural_sort_key, omitted_hint, short_plugin_names
+from herodotus_cli.render.formatting import omitted_hint, short_plugin_names
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
-from herodotus_record.units import format_available
+from herodotus_record.units import format_available, natural_sort_key
 
 Json = dict[str, Any]
 PASS, REJECT, NOTHING = "✓", "✗", "–"

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from herodotus_cli.render.formatting import format_count, omitted_hint, short_plugin_names
+from herodotus_cli.render.formatting import omitted_hint, short_plugin_names
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table
+from herodotus_record.units import pluralize
 
 Json = dict[str, Any]
 _GAP = 2
@@ -150,7 +151,7 @@ def _column(ranking: Sequence[Json], plugin: Json, name: str) -> Column:
 
 
 def _sum(columns: Sequence[Column]) -> Column:
-    return Column(format_count(len(columns), "other"), tuple(map(sum, zip(*(c.points for c in columns), strict=True))))
+    return Column(pluralize(len(columns), "other"), tuple(map(sum, zip(*(c.points for c in columns), strict=True))))
 
 
 def _width(columns: Sequence[Column]) -> int:
@@ -181,4 +182,4 @@ def _omitted(answer: Json, every_node: bool) -> list[Block]:
     left_out = answer["rankingOmitted"]
     if not left_out or (every_node and not answer.get("pruned")):
         return []
-    return [TextLine(f"… {format_count(left_out, 'more feasible node')}: {omitted_hint(answer)}", "dim")]
+    return [TextLine(f"… {pluralize(left_out, 'more feasible node')}: {omitted_hint(answer)}", "dim")]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_cli.render import suggestions
-from herodotus_cli.render.formatting import format_age_or_time, format_count, title_of_times
+from herodotus_cli.render.formatting import format_age_or_time, title_of_times
 from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
@@ -19,6 +19,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     labelled_rows,
 )
+from herodotus_record.units import pluralize
 
 Json = dict[str, Any]
 _MAX_CAUSES = 3
@@ -50,7 +51,7 @@ def build_blocks(
     causes = state["causes"][:_MAX_CAUSES]
     rows = [row for cause in causes for row in _describe(cause, state["headline"])]
     if omitted := len(state["causes"]) - len(causes):
-        rows.append(("", f"… {format_count(omitted, 'other cause')}: -o json"))
+        rows.append(("", f"… {pluralize(omitted, 'other cause')}: -o json"))
     if state["unread"]:
         rows.append(("UNREAD", f"you may not read, or could not: {', '.join(state['unread'])}"))
     rows += decided

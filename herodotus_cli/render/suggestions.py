@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from herodotus_cli.render.formatting import format_ago, format_count
+from herodotus_cli.render.formatting import format_ago
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
-from herodotus_record.units import format_requested
+from herodotus_record.units import format_requested, pluralize
 
 if TYPE_CHECKING:
     from herodotus_answers.live.pods.holders import Holders
@@ -93,7 +93,7 @@ def _describe(suggestion: Json, *, with_commands: bool) -> Fix:
         if not is_of_node and not suggestion["command"]:
             notes.append(f"no command known for {suggestion['object']}")
     others = suggestion.get("helps") or 0  # a service of an earlier version does not say
-    notes += [f"also helps {format_count(others, 'other pod')}{', each alone' if others > 1 else ''}"] if others else []
+    notes += [f"also helps {pluralize(others, 'other pod')}{', each alone' if others > 1 else ''}"] if others else []
     command = suggestion["command"] if with_commands else None
     return Fix(describe_effect(suggestion), command, tuple(notes), bool(suggestion["checked"]))
 
@@ -111,7 +111,7 @@ def build_holders(holders: Holders, *, is_short: bool = False) -> list[Block]:
     what = ", ".join(held.names) if held.kind != "pod" else "its place"
     has_amount = held.kind == "resource" and held.names != ("pods",)
     if is_short:
-        text = f"{what} on {held.node}: {format_count(len(holders.pods), 'pod')}. {' '.join(describe_holders(holders))}"
+        text = f"{what} on {held.node}: {pluralize(len(holders.pods), 'pod')}. {' '.join(describe_holders(holders))}"
         return [labelled_rows([("HOLDERS", text)])]
     title = f"HOLDS {what.upper() if has_amount else what} ON {held.node}"
     rows = [
@@ -126,5 +126,5 @@ def build_holders(holders: Holders, *, is_short: bool = False) -> list[Block]:
     header = (title, *(["REQUEST"] if has_amount else []), "PRIORITY", "OWNER")
     omitted = len(holders.pods) - len(rows)
     table = build_table(header, rows, right=range(1, len(header) - 1))
-    more = f"… and {format_count(omitted, 'other pod')}. " if omitted else ""
+    more = f"… and {pluralize(omitted, 'other pod')}. " if omitted else ""
     return [table, TextLine(more + " ".join(describe_holders(holders)), "dim")]

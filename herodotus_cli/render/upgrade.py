@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from herodotus_cli.render.formatting import format_count
 from herodotus_cli.render.screen_elements import Block, Cell, Style, TextLine, build_table
+from herodotus_record.units import pluralize
 
 Json = dict[str, Any]
 
@@ -35,9 +35,7 @@ def build_screen(found: Json, headline: str, *, every_row: bool) -> list[list[Bl
         rows = [(_name(each), str(each["pods"]), _change(each), _nodes(each), _rules(each)) for each in shown]
         table = build_table(("WORKLOAD", "PODS", "CHANGE", "BEST NODES", "RULE"), rows, right=(1,))
         more = len(changes) - len(shown)
-        sections.append(
-            [table, *([TextLine(f"and {format_count(more, 'difference')} more: --all", "dim")] * (more > 0))]
-        )
+        sections.append([table, *([TextLine(f"and {pluralize(more, 'difference')} more: --all", "dim")] * (more > 0))])
     causes = {name for each in changes for name in each["rules"]}
     rules = [rule for rule in found["rules"] if every_row or rule["name"] in causes]
     others = len(found["rules"]) - len(rules)
@@ -47,7 +45,7 @@ def build_screen(found: Json, headline: str, *, every_row: bool) -> list[list[Bl
     ]
     section: list[Block] = [build_table(("RULE", "PLUGIN", found["toVersion"], "EFFECT"), named)] if named else []
     if others:
-        section.append(TextLine(f"{format_count(others, 'rule')} that cause no difference here: --all", "dim"))
+        section.append(TextLine(f"{pluralize(others, 'rule')} that cause no difference here: --all", "dim"))
     sections.append(section)
     return sections
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from herodotus_cli.render import pod as pod_screen
 from herodotus_cli.render import pod_on_node, suggestions
-from herodotus_cli.render.formatting import format_count
 from herodotus_cli.render.screen_elements import Block, SplitLine, TextLine, ViewOptions, build_table, join_sections
-from herodotus_record.units import format_number
+from herodotus_record.units import format_number, pluralize
 
 Json = dict[str, Any]
 _NODES = 20  # named: a screen's worth
@@ -62,7 +61,7 @@ def _identity(answer: Json) -> str:
     parts = [
         f"{metadata['name']} ({metadata['namespace']})",
         kind,
-        format_count(replicas, "pod") if replicas > 1 else "",
+        pluralize(replicas, "pod") if replicas > 1 else "",
     ]
     return "  ".join(part for part in parts if part)
 
@@ -85,7 +84,7 @@ def _nodes(nodes: list[Json], *, every_node: bool) -> list[Block]:
     shown = nodes if every_node else nodes[:_NODES]
     rows = [(node["node"], format_number(node["pods"])) for node in shown]
     left = len(nodes) - len(shown)
-    more: list[Block] = [TextLine(f"… {format_count(left, 'more node')} (--all)")] if left else []
+    more: list[Block] = [TextLine(f"… {pluralize(left, 'more node')} (--all)")] if left else []
     return [build_table(("NODE", "PODS"), rows, right=(1,)), *more]
 
 

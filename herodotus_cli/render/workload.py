@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, title_of_times
+from herodotus_cli.render.formatting import format_age, format_age_or_time, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
     SplitLine,
@@ -22,7 +22,7 @@ from herodotus_cli.render.screen_elements import (
 )
 from herodotus_cli.render.state import build_blocks as build_state
 from herodotus_cli.render.state import build_timeline
-from herodotus_record.units import format_number, format_percent, join_limited
+from herodotus_record.units import format_number, format_percent, join_limited, pluralize
 
 Json = dict[str, Any]
 _NODES = 6  # at least, on a terminal that has not the lines for more; every node when piped or with -o wide
@@ -94,7 +94,7 @@ def _present_rows(live: Json) -> list[tuple[str, str]]:
         rows.append(("PODS", _describe_counts(counts)))
     for each in live.get("nodesWithoutPod") or ():
         names = join_limited(each["nodes"], _NAMES)
-        rows.append(("NO POD ON", f"{format_count(each['count'], 'node')} ({names}): {each['text']}"))
+        rows.append(("NO POD ON", f"{pluralize(each['count'], 'node')} ({names}): {each['text']}"))
     rows += [("SPREAD", sentence) for sentence in live.get("selfExcludingConstraints") or ()]
     if autoscaler:
         wants = autoscaler["desiredReplicas"]
@@ -132,7 +132,7 @@ def _nodes(nodes: list[Json], left_out: int, view: ViewOptions, *, is_present: b
     more: list[Block] = []
     if left_out:
         noun = "more node" if nodes else "node"
-        more = [TextLine(f"… {format_count(left_out, noun)}{' with what decided' * (not nodes)}: -o wide", "dim")]
+        more = [TextLine(f"… {pluralize(left_out, noun)}{' with what decided' * (not nodes)}: -o wide", "dim")]
     return [_nodes_table(nodes, view, is_present=is_present), *more] if nodes else more
 
 
@@ -162,7 +162,7 @@ def _nodes_table(nodes: list[Json], view: ViewOptions, *, is_present: bool) -> B
 def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
     of = f", of the newest {answer['decided']}" if answer["decided"] < answer["placed"] else ""
     skew = (
-        f"{format_count(answer['skew'], 'pod')} between the nodes with the most and the fewest"
+        f"{pluralize(answer['skew'], 'pod')} between the nodes with the most and the fewest"
         if answer["placed"] and has_nodes
         else ""
     )
@@ -210,7 +210,7 @@ def _zones(answer: Json) -> str:
 def _recent(recent: list[Json], view: ViewOptions) -> Block:
     rows = []
     for p in recent:
-        ahead = f" by {format_count(p['points'], 'point')}" if p["points"] else ""
+        ahead = f" by {pluralize(p['points'], 'point')}" if p["points"] else ""
         rows.append((format_age_or_time(p["startedAt"], view), p["pod"], p["node"], f"{p['decidedBy'] or '–'}{ahead}"))
     return build_table((title_of_times(view), "POD" if view.piped else "LAST PODS", "NODE", "DECIDED BY"), rows)
 

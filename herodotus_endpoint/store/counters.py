@@ -542,7 +542,7 @@ def reason_detail(reason: Reason) -> str:
 def workload_name(decision: Decision) -> str:
     """Return `namespace/Kind/name` of the workload to which the decision's pod belongs."""
     pod = decision.pod
-    owner = f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else ""
+    owner = str(pod.owner) if pod.owner else ""
     return f"{pod.namespace}/{name_workload(owner, pod.name, pod.labels)}"
 
 

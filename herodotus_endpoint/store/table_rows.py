@@ -40,7 +40,7 @@ def build_decision_row(incarnation_id: int, d: Decision, node: str | None, now_u
         "pod": d.pod.name,
         "pod_uid": d.key.pod_uid,
         "attempt": d.key.attempt,
-        "owner": f"{owner.kind}/{owner.name}" if owner else None,
+        "owner": str(owner) if owner else None,
         "started_us": d.times.started_us,
         "ingested_us": now_us,
         "generation": d.generation,

@@ -191,7 +191,7 @@ def _workloads(pod: PodInfo) -> Iterator[str]:
     owner = pod.pod.metadata.controller
     if owner is None:
         return
-    yield f"{pod.namespace}/{owner.kind}/{owner.name}"
+    yield f"{pod.namespace}/{owner}"
     template_hash = (pod.pod.metadata.labels or {}).get("pod-template-hash")
     if owner.kind == "ReplicaSet" and template_hash and owner.name.endswith(f"-{template_hash}"):
         yield f"{pod.namespace}/Deployment/{owner.name.removesuffix(f'-{template_hash}')}"

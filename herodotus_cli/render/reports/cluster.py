@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from herodotus_cli.render import lists
-from herodotus_cli.render.formatting import format_count, natural_sort_key
 from herodotus_cli.render.reports import Section
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, labelled_rows
-from herodotus_record.units import format_available, format_percent, format_requested
+from herodotus_record.units import format_available, format_percent, format_requested, natural_sort_key, pluralize
 
 if TYPE_CHECKING:
     from herodotus_answers.node_list import NodeSummary, NodeSummaryList
@@ -34,7 +33,7 @@ def build_section(nodes: NodeSummaryList, server: str, named: Collection[str], v
     shown.sort(key=lambda node: natural_sort_key(node["metadata"]["name"]))
     table = [block for block in lists.build_nodes({**nodes, "items": shown}, view._replace(width=None)) if block]
     left = len(every) - len(shown)
-    more: list[Block] = [TextLine(f"… {format_count(left, 'other node')}", "dim")] if left else []
+    more: list[Block] = [TextLine(f"… {pluralize(left, 'other node')}", "dim")] if left else []
     rows = [("NODES", _count_nodes(every)), ("PODS", _count_pods(every))]
     rows += [("REQUESTS", text) for text in [_sum_requests(every)] if text]
     rows.append(("VERSIONS", _list_versions(every, server)))
@@ -82,5 +81,5 @@ def _sum_requests(nodes: Sequence[NodeSummary]) -> str:
 def _list_versions(nodes: Sequence[NodeSummary], server: str) -> str:
     kubelets = Counter(node["version"] for node in nodes if node["version"])
     texts = [f"kube-apiserver {server}"] * bool(server)
-    texts += [f"kubelet {version} on {format_count(count, 'node')}" for version, count in sorted(kubelets.items())]
+    texts += [f"kubelet {version} on {pluralize(count, 'node')}" for version, count in sorted(kubelets.items())]
     return ", ".join(texts)

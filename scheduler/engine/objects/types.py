@@ -30,6 +30,9 @@ class OwnerReference(Struct, frozen=True):
     uid: str = ""
     controller: bool | None = None
 
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
 
 class Metadata(Struct, frozen=True):
     """The ObjectMeta of an object, with the fields that scheduling reads."""

@@ -62,7 +62,7 @@ def draw_sample(events: Sequence[Event], seed: int) -> list[Event]:
 def _name_unit(event: PodArrived) -> tuple[str, str, str]:
     metadata = event.pod.metadata
     owner = event.pod.metadata.controller
-    return metadata.namespace, f"{owner.kind}/{owner.name}" if owner else "", "" if owner else metadata.uid
+    return metadata.namespace, str(owner) if owner else "", "" if owner else metadata.uid
 
 
 def _copy(event: PodArrived, number: int) -> PodArrived:
