@@ -28,11 +28,11 @@ from herodotus_answers.plans import (
     PlanReview,
 )
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.changes import Change
 from scheduler.engine.plans.drains import DrainPlanner, list_workers, plan_consolidation, plan_drains
 from scheduler.engine.plans.fitting import PlanError, Planner, Targets, find_targets
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.resizing import ResizeGoal, is_deferred
-from scheduler.engine.plans.search import Change
 from scheduler.engine.plans.spreading import SpreadGoal
 from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
 from scheduler.engine.plans.verification import MOVE

@@ -37,13 +37,14 @@ from herodotus_record.model import Reason, Suggestion
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
+from scheduler.engine.plans.changes import Change
 from scheduler.engine.plans.counting_proof import fit_in_any_order
 from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
 from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.lower_requests import LowerRequest, find_lower_requests
 from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import NodesSearch
-from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
+from scheduler.engine.plans.search import NOT_PROVEN, Bound, FoundPlan, PlanSearch, SearchResult
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
     ADD_NODES,

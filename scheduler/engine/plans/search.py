@@ -9,8 +9,8 @@ A sequence that fits on paper becomes a plan when `verification` proves it for e
 because a displaced pod lands on another node than the search had in mind, that node is cordoned for the step, and the
 plan is verified again.
 
-Owns: candidates, their order, the bounds, the steps that force a draw. Does not own: budgets of the answer
-(`fitting`), decisions (`world`).
+Owns: the sizes that are tried, orders and destinations, bounds, the steps that force a draw. Does not own: likely sets
+(`likely_sets`), room (`room`), budgets of the answer (`fitting`), decisions (`world`).
 
 Invariant: a returned plan was verified, and `Bound` claims only what was searched in full.
 """
@@ -21,44 +21,38 @@ from collections import Counter
 from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import combinations, islice
-from math import comb
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
-from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.changes import Change, Move, count_sets, list_sets, repeats_pod
 from scheduler.engine.plans.counting_proof import prove_by_room
 from scheduler.engine.plans.goals import Goal
-from scheduler.engine.plans.movable import IMPOSSIBLE, count_leaving, helped_only_by_room, read_amount
+from scheduler.engine.plans.likely_sets import LikelySets
+from scheduler.engine.plans.movable import IMPOSSIBLE, helped_only_by_room
+from scheduler.engine.plans.room import Room
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
     CORDON,
     CREATE,
     DISPLACED,
     MAX_STATES,
-    MOVE,
     SCALE_DOWN,
     TARGET_PENDING,
     UNCORDON,
     PlannedStep,
     Proof,
-    Tracked,
     UnprovenError,
     Verification,
 )
 from scheduler.engine.plans.world import World
-from scheduler.engine.suggestions.check import fits_without
 from scheduler.engine.whatif.budgets import Budgets
 
-MAX_SETS: Final = 60_000  # of one size, each of which takes 0.1 to 1 ms; larger numbers are searched from the nodes
+MAX_SETS: Final = 60_000  # of one size, each of which takes 0.1 to 1 ms; of larger numbers, likely ones are tried
 MAX_QUICK_SETS: Final = 1000  # of one size, which are all tried before a first plan is shown
-MAX_COMPARED: Final = 2000  # changes; of more, two are too many to try all, and comparing each takes 40 us
 MAX_FORCED: Final = 12  # cordons that are added to one plan
 MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
 MAX_FIRST_ATTEMPTS: Final = 4  # the same, while first plans are looked for
@@ -66,41 +60,9 @@ MAX_FIRST_STATES: Final = 200  # of one set, in which some of its pods were move
 MAX_PLANS: Final = 3
 MAX_DESTINATIONS: Final = 4  # of a pod, in a search that is not exhaustive
 MAX_RIVALS: Final = 8  # kinds of other waiting pods that are tried before a proof, which tries all
-MAX_SETS_OF_NODE: Final = 24
-MAX_SPARE: Final = 6  # changes beyond those of a set, from which sets for a goal are chosen
 MAX_EXPLORED_NODES: Final = 60  # in larger clusters many nodes are equally good, and plans have too many runs
-MAX_NODES: Final = 64  # from which a search that is not exhaustive starts
 EXHAUSTIVE, RELAXATION, NOT_PROVEN = "Exhaustive", "Relaxation", "NotProven"
 FREES_TOO_LITTLE: Final = "it frees too little on every suitable node"
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """One change: `pod` moves away from `node` or ends there, or `node` is uncordoned."""
-
-    kind: str
-    node: str
-    pod: PodInfo | None = None
-
-    @property
-    def has_claims(self) -> bool:
-        """Whether the change's pod has resource claims."""
-        return self.pod is not None and bool(self.pod.pod.spec.resource_claims)
-
-    @cached_property
-    def key(self) -> object:
-        """What alike changes share: pods of one node and controller that nothing else tells apart."""
-        pod = self.pod
-        if pod is None or pod.has_storage or self.has_claims:
-            return self.kind, self.node, pod.uid if pod else ""
-        return self.kind, self.node, Tracked(pod, DISPLACED).key, pod.pod.status.phase
-
-
-class Move(NamedTuple):
-    """A change in a sequence, and the node that its pod's successor gets; "" if there is none."""
-
-    change: Change
-    to: str
 
 
 @dataclass
@@ -163,8 +125,19 @@ class PlanSearch:
         claims = Counter(name for target in targets for name in _list_shared_claims(target))
         self._share_claims = any(count > 1 for count in claims.values())
         self._alike = len({target.spec_digest for target in targets}) == 1
-        self._room_only = bool(targets) and all(map(helped_only_by_room, targets))
-        self._resources = world.list_counted_resources(targets[0]) if targets else []
+        self._room: Room | None = None  # None: room alone does not help the targets
+        if targets and all(map(helped_only_by_room, targets)):
+            self._room = Room(world, targets[0], changes, self._needed if self._alike else 1, self._needed)
+        self._likely = LikelySets(
+            world,
+            targets,
+            changes,
+            self._needed,
+            goal,
+            self._create_successor,
+            self._place_rivals,
+            share_claims=self._share_claims,
+        )
         self.result = SearchResult()
         self._changes = changes
         self._counts = count_sets(changes, max_changes)
@@ -201,7 +174,7 @@ class PlanSearch:
         """Try sets of a size until there are enough plans, which replace larger ones in the result."""
         plans: list[FoundPlan] = []
         some = narrow and self._counts[size] > MAX_QUICK_SETS
-        sets = self._list_sets(self._changes, size) if some else list_sets(self._changes, size)
+        sets = self._likely.choose(size) if some else list_sets(self._changes, size)
         self._size, self._unproven[size] = size, 0
         with closing(sets):
             for chosen in sets:
@@ -243,7 +216,7 @@ class PlanSearch:
     def _exact(self) -> bool:
         """Whether the test that the targets fit, or that the goal is reached, has no false negative."""
         return len(self._targets) <= 1 or (
-            self._alike and self._room_only and not any(target.terms for target in self._targets)
+            self._alike and self._room is not None and not any(target.terms for target in self._targets)
         )
 
     def _count_least(self) -> tuple[int, str]:
@@ -251,8 +224,8 @@ class PlanSearch:
         least, why = 0, ""
         if self._goal is not None:
             least, why = self._goal.count_least_moves()
-        elif self._room_only and len(self._targets) == 1:
-            least, why = self._bound_by_room(self._changes), FREES_TOO_LITTLE
+        elif self._room is not None and len(self._targets) == 1:
+            least, why = self._room.count_least_changes(), FREES_TOO_LITTLE
         if least > len(self._changes):  # all of them are not enough; without any change, that says why
             least = IMPOSSIBLE if self._changes else 0
         return least, why
@@ -261,7 +234,7 @@ class PlanSearch:
 
     def _try(self, chosen: Sequence[Change], *, narrow: bool) -> FoundPlan | None:
         """Return a plan of exactly these changes, or None if none holds; the result counts what failed."""
-        if _repeats_pod(chosen) or not self._may_fit(chosen):
+        if repeats_pod(chosen) or not self._may_fit(chosen):
             return None
         with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
             first = list(islice(sequences, MAX_FIRST_ATTEMPTS if narrow else MAX_ATTEMPTS))
@@ -279,27 +252,21 @@ class PlanSearch:
         """Return whether the targets fit if the pods of these changes are gone; True if that says nothing."""
         if self._goal is not None:
             return self._may_reach(self._goal, chosen)
-        if not self._room_only:
+        if self._room is None:
             return True
-        if not self._has_room(chosen):
+        if not self._room.suffices(chosen):
             return False
         with self._world.tried():
             for change in chosen:
-                self._leave(change)
+                change.make(self._world)
             return self.fits()
 
     def _may_reach(self, goal: Goal, left: Sequence[Change]) -> bool:
         """Return whether the goal may be reached by these changes, wherever their pods land."""
         with self._world.tried():
             for change in left:
-                self._leave(change)
+                change.make(self._world)
             return goal.may_be_reached(len(left))
-
-    def _leave(self, change: Change) -> None:
-        if change.pod is None:
-            self._world.set_schedulable((change.node,), True)
-        else:
-            self._world.remove(change.pod, change.node)
 
     def fits(self) -> bool:
         """Return whether enough targets find a node one after the other, and the goal is reached.
@@ -353,7 +320,7 @@ class PlanSearch:
                 rest = tuple(each for each in left if each is not change)
                 if change.pod is None:
                     mark = self._world.mark()
-                    self._leave(change)
+                    change.make(self._world)
                     yield from extend(rest, [*moves, Move(change, "")], budgets)
                     self._world.undo(mark)
                     continue
@@ -361,7 +328,7 @@ class PlanSearch:
                 if after.evict(change.pod.pod) is not None:
                     continue
                 mark = self._world.mark()
-                self._leave(change)
+                change.make(self._world)
                 if change.kind == SCALE_DOWN:
                     yield from extend(rest, [*moves, Move(change, "")], after)
                 else:
@@ -504,283 +471,9 @@ class PlanSearch:
             steps.append(PlannedStep(CREATE))
         return steps, owners
 
-    # --- room -------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _missing(self) -> NDArray[np.int64]:
-        """What each node lacks for a target; it is computed once, because the copy is as before between tries."""
-        return self._world.compute_missing(self._targets[0], self._resources)
-
-    def _has_room(self, chosen: Sequence[Change]) -> bool:
-        """Return whether the nodes have enough for the targets without the pods of these changes."""
-        if not self._resources:
-            return True
-        index, missing = self._world.nodes.index, dict[int, NDArray[np.int64]]()
-        opened = {index[change.node] for change in chosen if change.pod is None}
-        for change in chosen:
-            column = missing.setdefault(index[change.node], self._missing[:, index[change.node]].copy())
-            if change.pod is not None:
-                column -= [read_amount(change.pod, name) for name in self._resources]
-        room = int(self._room_now.sum())
-        for slot, column in missing.items():
-            if slot in opened or self._open_now[slot]:
-                room += int(self._count_room(column)) * bool(self._admitting[slot]) - int(self._room_now[slot])
-        return room >= (self._needed if self._alike else 1)
-
-    def _count_room(self, missing: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for how many targets, at most all, a node has room that lacks this for one, along the first axis."""
-        amounts = np.array([read_amount(self._targets[0], name) for name in self._resources], np.int64)
-        amounts = amounts.reshape(-1, *[1] * (missing.ndim - 1))
-        room: NDArray[np.int64] = np.clip(((amounts - missing) // amounts).min(axis=0), 0, self._needed)
-        return room
-
-    @cached_property
-    def _open_now(self) -> NDArray[np.bool_]:
-        """The nodes that are suitable for a target by their Node object alone, without any change."""
-        return self._world.find_admitting(self._targets[0])
-
-    @cached_property
-    def _room_now(self) -> NDArray[np.int64]:
-        """For how many targets each node has room, without any change."""
-        return self._count_room(self._missing) * self._open_now
-
-    @cached_property
-    def _admitting(self) -> NDArray[np.bool_]:
-        """The nodes that no change leaves as unsuitable for a target as they are, such as those with another taint."""
-        with self._world.tried():
-            for change in self._changes:
-                if change.pod is None:
-                    self._leave(change)
-            return self._world.find_admitting(self._targets[0])
-
-    @cached_property
-    def _nodes_with_room(self) -> NDArray[np.bool_]:
-        """The nodes that have enough for a target as they are; they reject it for a reason that a change may lift."""
-        return np.logical_and(np.all(self._missing <= 0, axis=0), self._admitting)
-
-    def _count_leaving(self, changes: Sequence[Change]) -> dict[str, int]:
-        """Return for each node how many pods at least must leave it until it has room for a target."""
-        on_node: dict[str, list[PodInfo]] = {}
-        cordoned = {change.node for change in changes if change.pod is None}
-        for change in changes:
-            if change.pod is not None:
-                on_node.setdefault(change.node, []).append(change.pod)
-        missing, counts = self._missing, dict[str, int]()
-        for name in {*on_node, *cordoned}:
-            slot = self._world.nodes.index[name]
-            if not self._admitting[slot]:
-                continue
-            column = missing[:, slot].tolist()
-            needs = (
-                count_leaving(on_node.get(name, ()), resource, lacking)
-                for resource, lacking in zip(self._resources, column, strict=True)
-            )
-            counts[name] = max(needs, default=0) + (name in cordoned)
-        return counts
-
-    def _bound_by_room(self, changes: Sequence[Change]) -> int:
-        """Return how many changes there must be at least, by the resources alone."""
-        if not self._resources:
-            return 1
-        counts = self._count_leaving(changes)
-        untouched = np.flatnonzero(self._nodes_with_room)
-        rejected_otherwise = any(self._world.nodes.names[slot] not in counts for slot in untouched)
-        smallest = min(counts.values(), default=IMPOSSIBLE)
-        return 1 if rejected_otherwise else max(1, smallest)
-
-    # --- from the nodes ---------------------------------------------------------------------------------------------
-
-    def _list_sets(self, changes: Sequence[Change], size: int) -> Generator[tuple[Change, ...], None, None]:
-        """Yield sets of changes that free a node for a target, and further ones where those pods must go."""
-        if self._goal is not None:
-            yield from self._list_sets_for_goal(self._goal, changes, size)
-            return
-        by_node: dict[str, list[Change]] = {}
-        for change in changes:
-            by_node.setdefault(change.node, []).append(change)
-        target = self._targets[0]
-        for chosen in self._free_nodes(target, by_node, size):
-            if len(chosen) == size:
-                yield chosen
-            else:
-                yield from self._extend(chosen, by_node, size)
-
-    def _list_sets_for_goal(self, goal: Goal, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
-        """Yield sets of the changes that serve the goal most, each chosen as if the earlier ones were made."""
-        left, ranked = list(changes), list[Change]()
-        with self._world.tried():
-            while left and len(ranked) < size + MAX_SPARE:
-                rank = goal.rank_nodes()
-                best = max(left, key=lambda change: rank(change.node))
-                left.remove(best)
-                ranked.append(best)
-                self._leave(best)
-        yield from list_sets(ranked, size)
-
-    def _extend(
-        self, chosen: tuple[Change, ...], by_node: dict[str, list[Change]], size: int
-    ) -> Iterator[tuple[Change, ...]]:
-        """Yield larger sets, in which other pods leave so that displaced pods or further targets have a node."""
-        unplaced = self._find_unplaced(chosen)
-        if unplaced is None:
-            return
-        names = {change.node for change in chosen}
-        others = {name: each for name, each in by_node.items() if name not in names}
-        with self._world.tried():
-            for more in self._free_nodes(unplaced, others, size - len(chosen)):
-                both = (*chosen, *more)
-                if len(both) == size:
-                    yield both
-                else:
-                    yield from self._extend(both, by_node, size)
-
-    def _find_unplaced(self, chosen: Sequence[Change]) -> PodInfo | None:
-        """Return the first pod that fits nowhere after these changes: a target, or the successor of a displaced pod.
-
-        Displaced pods go to other nodes than those that the changes free. If all fit, other waiting pods take the nodes
-        of the targets first.
-        """
-        freed = {self._world.nodes.index[change.node] for change in chosen}
-        with self._world.tried():
-            for change in chosen:
-                self._leave(change)
-            successors = [self._create_successor(change) for change in chosen if change.kind == MOVE]
-            if not self._share_claims:
-                unplaced = self._place_each(self._targets, frozenset())
-                if len(self._targets) - len(unplaced) < self._needed:
-                    return unplaced[0]
-            homeless = self._place_each(successors, freed)
-            if homeless or self._share_claims:
-                return homeless[0] if homeless else None
-        with self._world.tried():
-            for change in chosen:
-                self._leave(change)
-            self._place_rivals()
-            unplaced = self._place_each(self._targets, frozenset())
-            return unplaced[0] if len(self._targets) - len(unplaced) < self._needed else None
-
-    def _place_each(self, pods: Sequence[PodInfo], avoided: Container[int]) -> list[PodInfo]:
-        """Place each pod on the first node that fits it, but not in these slots; return those that fit nowhere."""
-        unplaced: list[PodInfo] = []
-        for pod in pods:
-            mask, state = self._world.find_feasible(pod)
-            slot = next((slot for slot in np.flatnonzero(mask).tolist() if slot not in avoided), None)
-            if slot is None:
-                unplaced.append(pod)
-            else:
-                self._world.place(pod, self._world.nodes.names[slot], state)
-        return unplaced
-
-    def _free_nodes(self, pod: PodInfo, by_node: dict[str, list[Change]], most: int) -> Iterator[tuple[Change, ...]]:
-        """Yield sets of at most `most` changes of one node after which the pod fits there; the smallest first."""
-        ranked = self._rank_nodes(pod, by_node, most)
-        framework = self._world.framework(pod.pod)
-        if framework is None:
-            return
-        for need in range(1, most + 1):
-            for name in [name for least, name in ranked if least <= need][:MAX_NODES]:
-                slot = self._world.nodes.index[name]
-                cordoned = [change for change in by_node[name] if change.pod is None]
-                if cordoned:
-                    if need == 1:
-                        yield (cordoned[0],)
-                    continue
-                largest = sorted(by_node[name], key=lambda change: self._rank_change(change, pod))
-                count = 0
-                for chosen in combinations(largest, need):
-                    self._world.limit.check()
-                    if count >= MAX_SETS_OF_NODE:
-                        break
-                    pods = [change.pod for change in chosen if change.pod is not None]
-                    if _repeats_pod(chosen) or not self._frees(pod, slot, pods):
-                        continue
-                    count += 1
-                    if self._fits_without(framework, pod, slot, chosen):
-                        yield chosen
-
-    def _fits_without(self, framework: Framework, pod: PodInfo, slot: int, chosen: Sequence[Change]) -> bool:
-        """Return whether the pod passes all filters on a node after these changes of it.
-
-        A dry run of the filters does not free devices.
-        """
-        if any(change.has_claims for change in chosen) and pod.pod.spec.resource_claims:
-            with self._world.tried():
-                for change in chosen:
-                    self._leave(change)
-                return bool(self._world.find_feasible(pod)[0][slot])
-        leaving = [change.pod for change in chosen if change.pod is not None]
-        return fits_without(framework, pod, self._world.nodes, slot, leaving)
-
-    def _frees(self, pod: PodInfo, slot: int, leaving: Sequence[PodInfo]) -> bool:
-        nodes = self._world.nodes
-        for name in (requests.PODS, *pod.requests):
-            wanted = read_amount(pod, name)
-            if name in nodes.resources and wanted:
-                free = int(nodes.allocatable(name)[slot]) - int(nodes.requested(name)[slot])
-                if free + sum(read_amount(each, name) for each in leaving) < wanted:
-                    return False
-        return True
-
-    def _rank_nodes(self, pod: PodInfo, by_node: dict[str, list[Change]], most: int) -> list[tuple[int, str]]:
-        """Return the nodes that the pod fits after at most `most` pods have left, by how many must leave."""
-        nodes, ranked = self._world.nodes, list[tuple[int, str]]()
-        names = [name for name in (requests.PODS, *pod.requests) if name in nodes.resources]
-        free = {name: nodes.allocatable(name) - nodes.requested(name) for name in names}
-        for node, changes in by_node.items():
-            slot, leaving = nodes.index[node], [change.pod for change in changes if change.pod is not None]
-            needs = (count_leaving(leaving, name, read_amount(pod, name) - int(free[name][slot])) for name in names)
-            least = max(1, *needs)
-            if least <= most:
-                ranked.append((least, node))
-        return sorted(ranked)
-
-    def _rank_change(self, change: Change, pod: PodInfo) -> tuple[int, bool, int]:
-        """Return the sort key of a pod that may leave.
-
-        The least important comes first, then one with claims if `pod` has some, then the smallest that suffices.
-        """
-        assert change.pod is not None
-        no_claims = bool(pod.pod.spec.resource_claims) and not change.has_claims
-        return change.pod.priority, no_claims, sum(change.pod.requests.get(name, 0) for name in pod.requests)
-
-
-def count_sets(changes: Sequence[Change], largest: int) -> list[int]:
-    """Return how many sets `list_sets` yields of each size from 0 to `largest`; of many changes, alike ones apart."""
-    if len(changes) > MAX_COMPARED:
-        return [comb(len(changes), size) for size in range(largest + 1)]
-    counts = [1, *[0] * largest]
-    for alike in Counter(change.key for change in changes).values():
-        counts = [sum(counts[max(0, each - alike) : each + 1]) for each in range(largest + 1)]
-    return counts
-
-
-def list_sets(changes: Sequence[Change], size: int) -> Generator[tuple[Change, ...], None, None]:
-    """Yield the sets of some size, one of those that differ only in which of several alike changes they have."""
-    groups: dict[object, list[Change]] = {}
-    for change in changes:
-        alike = groups.setdefault(change.key, [])
-        alike.insert(0 if change.kind == SCALE_DOWN else len(alike), change)  # not those that move in the same set
-
-    def choose(kinds: list[list[Change]], size: int) -> Generator[tuple[Change, ...], None, None]:
-        if size == 0:
-            yield ()
-            return
-        for number, alike in enumerate(kinds):
-            for count in range(min(size, len(alike)), 0, -1):
-                for rest in choose(kinds[number + 1 :], size - count):
-                    yield (*alike[:count], *rest)
-
-    return choose(list(groups.values()), size)
-
 
 def _list_shared_claims(pod: PodInfo) -> Iterator[tuple[str, str]]:
     """Yield the namespace and name of each claim that the pod's spec names, which other pods may name too."""
     for claim in pod.pod.spec.resource_claims or ():
         if claim.resource_claim_name:
             yield pod.namespace, claim.resource_claim_name
-
-
-def _repeats_pod(changes: Sequence[Change]) -> bool:
-    """Return whether a pod would both move and end."""
-    uids = [change.pod.uid for change in changes if change.pod is not None]
-    return len(set(uids)) < len(uids)

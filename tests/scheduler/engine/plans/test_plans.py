@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator
 from typing import Any
 
 import msgspec
@@ -15,8 +15,9 @@ from herodotus_cli.render.plan import _list_facts, describe_step
 from herodotus_record.disclosure import mask_answer
 from scheduler.engine.plans import search
 from scheduler.engine.plans.answers import answer_plan
+from scheduler.engine.plans.changes import Change
 from scheduler.engine.plans.drains import DrainPlanner
-from scheduler.engine.plans.search import Change, PlanSearch
+from scheduler.engine.plans.likely_sets import LikelySets
 from scheduler.engine.plans.time_limit import TimeLimit
 from scheduler.engine.plans.world import World
 from scheduler.engine.progress import ignore_progress
@@ -290,14 +291,14 @@ def test_a_node_is_freed_for_each_of_several_pods_where_all_sets_are_too_many() 
 
 def test_a_first_plan_is_reported_and_then_replaced_by_a_smaller_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The likely sets lack the one move that is enough, so the first plan has two."""
-    likely = PlanSearch._list_sets
+    choose = LikelySets.choose
 
-    def list_pairs(search: PlanSearch, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
+    def choose_pairs(sets: LikelySets, size: int) -> Generator[tuple[Change, ...], None, None]:
         if size == 2:
-            yield from likely(search, changes, size)
+            yield from choose(sets, size)
 
     monkeypatch.setattr(search, "MAX_QUICK_SETS", 1)
-    monkeypatch.setattr(PlanSearch, "_list_sets", list_pairs)
+    monkeypatch.setattr(LikelySets, "choose", choose_pairs)
     objects = [a_node("n0"), a_node("n1"), a_node("spare"), a_pod("s", "spare", "", "1500m")]
     objects += [a_pod("a", "n0", "ReplicaSet/a", "1"), a_pod("b", "n0", "ReplicaSet/b", "1"), a_pod("c", "n0", "", "1")]
     objects += [a_pod("d", "n1", "ReplicaSet/d", "2500m"), a_pod("e", "n1", "", "500m"), big("3")]
