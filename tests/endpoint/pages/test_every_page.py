@@ -21,6 +21,7 @@ from tests.builders import CORDONED, INSUFFICIENT_CPU, a_decision, a_table, boun
 from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served, texts
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answers import a_status, fill
+from tests.support.breadth import widen
 from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler
 from tests.support.suggestions import LOWER
 
@@ -186,7 +187,7 @@ def pages(tab: Pages) -> Iterator[Pages]:
     assert tab.complaints == []
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", widen(WIDTHS, every=2))
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_accessible_complete_and_fits(pages: Pages, name: str, width: int) -> None:
     pages.page.set_viewport_size({"width": width, "height": 900})
