@@ -207,7 +207,9 @@ class PlanSearch:
             unproven = sum(self._unproven[each] for each in smaller)
             if self._exact and not unproven:
                 return Bound(EXHAUSTIVE, size, sum(self._counts[:size]))
-            reason = f"{unproven} smaller sets of changes fit on paper, and do not hold for every draw"
+            reason = (
+                f"{unproven} {'smaller ' if plans else ''}sets of changes fit on paper, and do not hold for every draw"
+            )
             if not self._exact:
                 reason = "the pods are not alike, so their placement was not searched in full"
         return Bound(NOT_PROVEN, size if plans else size - 1, self.tried, reason)

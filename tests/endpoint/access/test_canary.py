@@ -326,6 +326,7 @@ def test_hidden_objects_answer_like_missing_ones(scene: Scene) -> None:
             assert said[0] == said[1]
 
 
+@pytest.mark.wide
 def test_answers_of_postgresql_hold_no_hidden_text(tmp_path: Path, server: postgresql.Server | None) -> None:
     if server is None:
         pytest.skip(postgresql.MISSING)
@@ -378,8 +379,10 @@ def unmask(patch: pytest.MonkeyPatch, part: type | None, name: str) -> None:
 @pytest.mark.parametrize(
     "mutate",
     [
-        pytest.param(lambda patch: unmask(patch, model.RecordedPod, "name"), id="THIS_POD"),
-        pytest.param(lambda patch: unmask(patch, model.RecordedPod, "namespace"), id="NAMESPACE"),
+        pytest.param(lambda patch: unmask(patch, model.RecordedPod, "name"), id="THIS_POD", marks=pytest.mark.wide),
+        pytest.param(
+            lambda patch: unmask(patch, model.RecordedPod, "namespace"), id="NAMESPACE", marks=pytest.mark.wide
+        ),
         pytest.param(lambda patch: unmask(patch, None, "pod"), id="POD"),
         pytest.param(lambda patch: unmask(patch, model.Candidate, "victims"), id="PODS"),
         pytest.param(lambda patch: unmask(patch, None, "nominated"), id="PODS in a parameter"),
@@ -390,7 +393,11 @@ def unmask(patch: pytest.MonkeyPatch, part: type | None, name: str) -> None:
         pytest.param(lambda patch: patch.setattr(disclosure, "_is_known", bool), id="TERMS"),
         pytest.param(lambda patch: patch.setattr(disclosure, "_is_catalogued", bool), id="REASON"),
         pytest.param(lambda patch: patch.setattr(masked_reader, "mask_row", lambda row, _: row), id="rows of lists"),
-        pytest.param(lambda patch: patch.setattr(masking, "_mask_workload", lambda name, _: name), id="workloads"),
+        pytest.param(
+            lambda patch: patch.setattr(masking, "_mask_workload", lambda name, _: name),
+            id="workloads",
+            marks=pytest.mark.wide,
+        ),
     ],
 )
 def test_finds_a_text_whose_masking_is_switched_off(
