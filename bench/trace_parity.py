@@ -3,13 +3,13 @@
     python -m bench trace-parity --strategy MostAllocated --minutes 40 --directory DIR
 
 Hours of a cluster's life, compressed in time (`compressed_hours`), run under a real kube-scheduler, whose timers are
-not compressed. `observe --trace` records them. Then the trace is simulated as it ran: each attempt is compared with
-kube-scheduler's log at -v=10 in its feasible nodes, and the node in those cases in which no tie decided. The figures of
-free simulations, and of the one as it ran, are compared with those of what was recorded.
+not compressed. `observe --trace` records them. Then the trace is followed: each attempt in kube-scheduler's log at
+-v=10 is made again, in the state in which kube-scheduler made it. Compared are its feasible nodes, the best ones, and
+the node that preemption chose. The figures of what was followed, and of free simulations, are compared with those of
+what was recorded.
 
-A trace has the times at which the recorder saw changes. kube-scheduler sees them some milliseconds before or after, and
-tries a pod later if it is busy. So the trace is compared twice: as it is, and with the times at which, by its log,
-kube-scheduler first tried each pod and saw its end.
+A trace has the times at which the recorder saw changes. kube-scheduler sees them some milliseconds before or after. So
+the pods of the followed trace arrive and end when, by its log, kube-scheduler first tried them and saw their end.
 
 Owns: the processes, the comparison. Does not own: the workload (`compressed_hours`), the simulation.
 """
@@ -33,13 +33,13 @@ import yaml
 
 from bench.compressed_hours import CompressedHours
 from herodotus_record.model import DecisionPath
-from scheduler.backend.cache import Cache
 from scheduler.config import Configuration, parse_config
-from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.simulate.following import FollowedTrace, RecordedAttempt
 from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
-from scheduler.offline.simulate.simulation import SimulatedAttempt, TraceSimulation
-from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, read_trace, sort_events
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt
+from scheduler.offline.traces.document import Event, PodArrived, read_trace, sort_events
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
 from tests.processes import Process, free_port, python
@@ -50,8 +50,11 @@ STRATEGIES: Final = ("LeastAllocated", "MostAllocated")
 _TEXT: Final = r'"((?:[^"\\]|\\.)*)"'
 _BEGUN: Final = re.compile(rf'"Attempting to schedule pod" pod={_TEXT}')
 _SCORED: Final = re.compile(rf'"Calculated node\'s final score for pod" pod={_TEXT} node={_TEXT} score=(-?\d+)')
-_BOUND: Final = re.compile(rf'"Successfully bound pod to node" pod={_TEXT} node={_TEXT} .*feasibleNodes=(\d+)')
+_BOUND: Final = re.compile(rf'"Successfully bound pod to node" pod={_TEXT} node={_TEXT}')
 _FAILED: Final = re.compile(rf'"Unable to schedule pod; no fit; waiting" pod={_TEXT}')
+_NOMINATED: Final = re.compile(
+    rf'"Updating pod condition and nominated node name" pod={_TEXT} .*nominatedNodeName={_TEXT}'
+)
 _ENDED: Final = re.compile(rf'"Delete event for scheduled pod" pod={_TEXT}')
 _TIME: Final = re.compile(r"[IWE](\d{4} [\d:.]+) ")
 _FIGURES: Final = ("arrived", "placed", "never_placed", "preempted", "nodes_in_use", "most_nodes_in_use")
@@ -60,11 +63,12 @@ _LARGEST_DIFFERENCE: Final = 0.01
 
 @dataclass
 class LoggedAttempt:
-    """An attempt in kube-scheduler's log: the node or "", the number of feasible nodes, and totals of several."""
+    """An attempt in kube-scheduler's log: the chosen or the nominated node, or "", and the totals of several nodes."""
 
+    pod: str  # NAMESPACE/NAME
     at_s: float  # since the start of the trace
     node: str = ""
-    feasible: int = 0
+    nominated_node: str = ""
     totals: dict[str, int] = field(default_factory=dict)
     is_over: bool = False
 
@@ -118,10 +122,9 @@ def run(arguments: argparse.Namespace) -> int:
     trace = read_trace([directory / "trace"])
     events = trace.events
     log = SchedulerLog(directory / "kube-scheduler.log", datetime.fromisoformat(trace.started))
-    as_recorded, followed = compare_decisions(events, config, log)
-    comparison, _ = compare_decisions(log.correct_times(events), config, log)
-    print(f"With the recorder's times:\n{as_recorded}\nWith kube-scheduler's times:\n{comparison}")
-    recorded = measure_recorded(events)
+    comparison, followed = compare_decisions(log.correct_times(events), config, log)
+    print(comparison, flush=True)
+    recorded = measure_recorded(events, config)
     free = [simulate_freely(events, config, seed) for seed in range(arguments.seeds)]
     largest = print_figures(recorded, followed, free)
     return int(bool(comparison.differences) or largest >= _LARGEST_DIFFERENCE)
@@ -202,28 +205,34 @@ def record_hours(arguments: argparse.Namespace, document: Json, directory: Path)
 
 
 class SchedulerLog:
-    """What kube-scheduler's log says of each pod (NAMESPACE/NAME): its attempts, and when its end was seen."""
+    """What kube-scheduler's log says: its attempts in their order, and by NAMESPACE/NAME when a pod's end was seen."""
 
     def __init__(self, path: Path, started: datetime) -> None:
         """Read a log at -v=10. `started` is the start of the trace."""
         self._started = started
-        self.attempts: dict[str, list[LoggedAttempt]] = defaultdict(list)
+        self._last: dict[str, LoggedAttempt] = {}
+        self._first_s: dict[str, float] = {}
+        attempts: list[LoggedAttempt] = []
         self.ended_s: dict[str, float] = {}
         with path.open(encoding="utf-8", errors="replace") as log:
             for line in log:
                 if '"Plugin scored node for pod"' not in line:  # nine of ten lines
-                    self._read(line)
+                    self._read(line, attempts)
+        self.attempts = [each for each in attempts if each.is_over]
 
-    def _read(self, line: str) -> None:
+    def _read(self, line: str, attempts: list[LoggedAttempt]) -> None:
         if match := _SCORED.search(line):
-            self.attempts[match[1]][-1].totals[match[2]] = int(match[3])
+            self._last[match[1]].totals[match[2]] = int(match[3])
         elif match := _BEGUN.search(line):
-            self.attempts[match[1]].append(LoggedAttempt(self._parse_time(line)))
+            begun = self._last[match[1]] = LoggedAttempt(match[1], self._parse_time(line))
+            self._first_s.setdefault(begun.pod, begun.at_s)
+            attempts.append(begun)
         elif match := _BOUND.search(line):
-            last = self.attempts[match[1]][-1]
-            last.node, last.feasible, last.is_over = match[2], int(match[3]), True
+            self._last[match[1]].node, self._last[match[1]].is_over = match[2], True
         elif match := _FAILED.search(line):
-            self.attempts[match[1]][-1].is_over = True
+            self._last[match[1]].is_over = True
+        elif match := _NOMINATED.search(line):
+            self._last[match[1]].nominated_node = match[2]
         elif match := _ENDED.search(line):
             self.ended_s[match[1]] = self._parse_time(line)
 
@@ -239,8 +248,7 @@ class SchedulerLog:
         return sort_events(self._correct_time(each) if isinstance(each, PodArrived) else each for each in events)
 
     def _correct_time(self, event: PodArrived) -> PodArrived:
-        tried = self.attempts.get(event.name)
-        at_s = tried[0].at_s if tried else event.at_s
+        at_s = self._first_s.get(event.name, event.at_s)
         ended_s = None if event.ended_at_s is None else self.ended_s.get(event.name, event.ended_at_s)
         return msgspec.structs.replace(event, at_s=at_s, ended_at_s=ended_s)
 
@@ -251,58 +259,41 @@ class SchedulerLog:
 def compare_decisions(
     events: Sequence[Event], config: Configuration, log: SchedulerLog
 ) -> tuple[Comparison, SimulationFigures]:
-    """Simulate a trace as it ran, and compare each pod's attempts with those of kube-scheduler.
-
-    Of attempts in a row that found no node only the first counts: backoffs of a pod whose end differs by a second lead
-    to another number of them.
-    """
-    simulated: dict[str, list[tuple[frozenset[str], frozenset[str]]]] = defaultdict(list)
-
-    def observe(attempt: SimulatedAttempt) -> None:
-        names, trace = attempt.snapshot.nodes.names, attempt.result.trace
-        slots = np.flatnonzero(trace.feasible)
-        best = slots if trace.totals is None else slots[trace.totals[slots] == trace.totals[slots].max(initial=0)]
-        if attempt.result.path is DecisionPath.NOMINATED:
-            slots = best = np.array([attempt.result.chosen])
-        feasible, winners = (frozenset(names[slot] for slot in each) for each in (slots, best))
-        simulated[attempt.pod.full_name].append((feasible, winners))
-
+    """Follow a trace through the attempts of kube-scheduler's log, and compare each of them."""
+    uids = {event.name: event.pod.metadata.uid for event in events if isinstance(event, PodArrived)}
+    attempts = [RecordedAttempt(each.at_s, uids[each.pod], each.node, each.nominated_node) for each in log.attempts]
+    comparison, logged = Comparison(), iter(log.attempts)
     metrics = RunMetrics.from_events(events)
-    TraceSimulation(config, IN_TREE, 0, observe, follows_trace=True).run(events, metrics, lambda _: None)
-    comparison = Comparison()
-    for pod in sorted({*simulated, *log.attempts}):
-        theirs, ours = _drop_repeated(log.attempts.get(pod, ())), simulated.get(pod, [])
-        ours = [each for i, each in enumerate(ours) if each[0] or not i or ours[i - 1][0]]
-        outcomes = [bool(each.node) for each in theirs], [bool(feasible) for feasible, _ in ours]
-        if not comparison.compare("outcomes of a pod's attempts", pod, *outcomes):
-            continue
-        for attempt, (feasible, best) in zip(theirs, ours, strict=True):
-            _compare_attempt(comparison, pod, attempt, feasible, best)
+    FollowedTrace(config, IN_TREE, lambda ours: _compare_attempt(comparison, next(logged), ours)).run(
+        events, attempts, metrics
+    )
     return comparison, metrics.figures()
 
 
-def _drop_repeated(attempts: Iterable[LoggedAttempt]) -> list[LoggedAttempt]:
-    kept: list[LoggedAttempt] = []
-    for each in attempts:
-        if each.is_over and (each.node or not kept or kept[-1].node):
-            kept.append(each)
-    return kept
-
-
-def _compare_attempt(
-    comparison: Comparison, pod: str, theirs: LoggedAttempt, feasible: frozenset[str], best: frozenset[str]
-) -> None:
+def _compare_attempt(comparison: Comparison, theirs: LoggedAttempt, ours: SimulatedAttempt) -> None:
+    names, trace = ours.snapshot.nodes.names, ours.result.trace
+    slots = np.flatnonzero(trace.feasible)
+    best = slots if trace.totals is None else slots[trace.totals[slots] == trace.totals[slots].max(initial=0)]
+    if ours.result.path is DecisionPath.NOMINATED:
+        slots = best = np.array([ours.result.chosen])
+    feasible, ours_best = (frozenset(names[slot] for slot in each) for each in (slots, best))
     named = frozenset(theirs.totals) if theirs.totals else frozenset(filter(None, [theirs.node]))
-    if not comparison.compare("feasible sets", pod, *_shorten(named, feasible)):
+    at = f"{theirs.pod} at {theirs.at_s:.3f} s"
+    if not comparison.compare("feasible sets", at, *_shorten(named, feasible)):
         return
     if not theirs.node:
+        preemption = trace.preemption
+        node = "" if preemption is None else preemption.nominated_node
+        if theirs.nominated_node or node:
+            comparison.compare("nodes of preemption", at, theirs.nominated_node, node)
         return
+    comparison.counts["feasible sets of an attempt with a node"] += 1
     comparison.counts["feasible sets of several nodes"] += len(feasible) > 1
     highest = max(theirs.totals.values(), default=0)
     winners = frozenset(name for name, total in theirs.totals.items() if total == highest) or named
-    comparison.compare("best nodes", pod, *_shorten(winners, best))
+    comparison.compare("best nodes", at, *_shorten(winners, ours_best))
     if len(winners) == 1:
-        comparison.compare("nodes where no tie decided", pod, theirs.node, ", ".join(sorted(best)))
+        comparison.compare("nodes where no tie decided", at, theirs.node, ", ".join(sorted(ours_best)))
 
 
 def _shorten(theirs: frozenset[str], ours: frozenset[str]) -> tuple[str, str]:
@@ -320,42 +311,10 @@ def simulate_freely(events: Sequence[Event], config: Configuration, seed: int) -
     return metrics.figures()
 
 
-def measure_recorded(events: Sequence[Event]) -> SimulationFigures:
+def measure_recorded(events: Sequence[Event], config: Configuration) -> SimulationFigures:
     """Return the figures of what a trace recorded, from its times and nodes alone: no pod is decided."""
-    changes: list[tuple[float, int, Event | None, PodArrived | None]] = []
-    for number, event in enumerate(events):
-        changes.append((event.at_s, number, event, None))
-        if isinstance(event, PodArrived):
-            changes += [
-                (at_s, number, None, event)
-                for at_s in (event.bound_at_s, event.ended_at_s)
-                if at_s is not None and not event.was_on_node
-            ]
-    metrics, cache, waiting = RunMetrics.from_events(events), Cache(), set[str]()
-    for at_s, _, happening, changed in sorted(changes, key=lambda each: each[:2]):
-        metrics.advance(at_s, cache.columns, len(waiting))
-        match happening:
-            case NodeAdded():
-                cache.set_node(happening.node)
-            case NodeRemoved():
-                cache.remove_node(happening.name)
-            case PodArrived():
-                metrics.arrived(at_s, PodInfo(happening.pod))
-                waiting.add(happening.pod.metadata.uid)
-        if changed is None:
-            continue
-        uid = changed.pod.metadata.uid
-        if at_s == changed.bound_at_s:
-            spec = msgspec.structs.replace(changed.pod.spec, node_name=changed.node)
-            pod = PodInfo(msgspec.structs.replace(changed.pod, spec=spec), running=True)
-            waiting.discard(uid)
-            cache.set_pod(pod)
-            metrics.decided(at_s, pod, changed.node)
-        else:
-            waiting.discard(uid)
-            cache.remove_pod(uid)
-            if changed.was_evicted:
-                metrics.preempted(at_s, PodInfo(changed.pod))
+    metrics = RunMetrics.from_events(events)
+    FollowedTrace(config, IN_TREE).run(events, (), metrics)
     return metrics.figures()
 
 

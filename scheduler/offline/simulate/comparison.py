@@ -31,7 +31,8 @@ from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.prices import Prices, read_prices
 from scheduler.offline.simulate.processes import Share, run_parallel
-from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import (
     Event,
     NodeAdded,

@@ -24,11 +24,8 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.offline.simulate.comparison import PERCENT, Report, Variant, read_events
-from scheduler.offline.simulate.simulation import (
-    SimulatedAttempt,
-    SimulationError,
-    TraceSimulation,
-)
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt, SimulationError
 from scheduler.offline.traces.document import PodArrived
 
 VARIANTS: Final = 2

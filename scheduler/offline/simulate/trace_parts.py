@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from scheduler.config import Configuration, Registry
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
-from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import Event, PodArrived, sort_events
 
 

@@ -153,11 +153,12 @@ class TraceRecorder:
         """Return a sink that passes each message on, and enqueues those about kinds that a trace has."""
 
         def take(message: Message) -> None:
+            at_s = self._clock() - self._began  # before anything follows from the message
             sink(message)
             if message.kind not in (NODES, PODS, *_KINDS):
                 return
             if self._queue.qsize() < MAX_WAITING or isinstance(message, ListResult):  # nothing replaces a list
-                self._queue.put((self._clock() - self._began, message))
+                self._queue.put((at_s, message))
             else:
                 self._lost += 1
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from scheduler.commands.main import main
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
 from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.simulate.following import FollowedTrace, RecordedAttempt
 from scheduler.offline.simulate.metrics import RunMetrics
-from scheduler.offline.simulate.simulation import SimulatedAttempt, TraceSimulation
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt
 from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceContent, read_trace
 from scheduler.offline.traces.records import import_records
 from tests.processes import Process, eventually, python
@@ -86,8 +89,8 @@ class _Cluster:
         eventually(lambda: self.waiting() == {*waiting}, f"only {waiting} to wait")
 
 
-def run_cluster(tmp_path: Path) -> tuple[TraceContent, dict[str, list[frozenset[str]]]]:
-    """Run a scheduler with a trace, and return the trace and, by pod, the feasible nodes of each attempt."""
+def run_cluster(tmp_path: Path) -> TraceContent:
+    """Run a scheduler with a trace and a spool, and return the trace."""
     file, spool = tmp_path / "trace", tmp_path / "spool"
     before = pod("before", "1", nodeName="a")
     nodes = [node("a", "4", zone="x"), node("b", "4", zone="y"), node("c", "2", TAINT, zone="y")]
@@ -122,50 +125,53 @@ def run_cluster(tmp_path: Path) -> tuple[TraceContent, dict[str, list[frozenset[
             assert process.stop() == 0
         finally:
             process.kill_all()
-    feasible: dict[str, list[frozenset[str]]] = {}
-    table = spools.table(spool)
+    return read_trace([file])
+
+
+def read_attempts(trace: TraceContent, spool: Path) -> list[tuple[RecordedAttempt, frozenset[str]]]:
+    """Return the attempts that a spool records during the trace, each with its feasible nodes."""
+    table, began_s = spools.table(spool), datetime.fromisoformat(trace.started).timestamp()
+    attempts = []
     for decision in spools.of(Decision, spool):
+        node = "" if decision.chosen is None else table.names[decision.chosen]
+        attempt = RecordedAttempt(decision.times.started_us / 1e6 - began_s, decision.pod.uid, node)
         slots = np.flatnonzero(find_feasible(decision))
-        feasible.setdefault(decision.pod.name, []).append(frozenset(table.names[slot] for slot in slots))
-    return read_trace([file]), feasible
+        attempts.append((attempt, frozenset(table.names[slot] for slot in slots)))
+    return attempts
 
 
-def simulate_as_it_ran(trace: TraceContent) -> tuple[RunMetrics, dict[str, list[frozenset[str]]]]:
-    """Simulate a trace with each pod put on its node in the trace, which must be among the best.
+def follow(trace: TraceContent, attempts: Sequence[RecordedAttempt]) -> tuple[RunMetrics, list[frozenset[str]]]:
+    """Make the attempts again as recorded; the chosen nodes must be among the best.
 
-    Return the figures and, by pod, the feasible nodes of each attempt.
+    Return the figures and the feasible nodes of each attempt.
     """
-    nodes = {each.name: each.node for each in trace.events if isinstance(each, PodArrived)}
-    feasible: dict[str, list[frozenset[str]]] = {}
+    expected, feasible = iter(attempts), list[frozenset[str]]()
 
     def observe(attempt: SimulatedAttempt) -> None:
-        columns, result = attempt.snapshot.nodes, attempt.result
+        recorded, columns, result = next(expected), attempt.snapshot.nodes, attempt.result
+        assert recorded.uid == attempt.pod.uid
         passed = np.flatnonzero(result.trace.passed & columns.live)
-        feasible.setdefault(attempt.pod.name, []).append(frozenset(columns.names[slot] for slot in passed))
-        if result.chosen is not None:
-            slot, totals = columns.index[nodes[attempt.pod.full_name]], result.trace.totals
+        feasible.append(frozenset(columns.names[slot] for slot in passed))
+        if recorded.node:
+            slot, totals = columns.index[recorded.node], result.trace.totals
             assert slot in passed
             assert totals is None or totals[slot] == totals[passed].max()
 
     config = Configuration(profiles=(ProfileConfig(scheduler_name=NAME),))
     metrics = RunMetrics(["cpu"], max(each.at_s for each in trace.events))
-    TraceSimulation(config, IN_TREE, 0, observe, follows_trace=True).run(trace.events, metrics, lambda _: None)
+    FollowedTrace(config, IN_TREE, observe).run(trace.events, attempts, metrics)
     return metrics, feasible
 
 
-def _outcomes(feasible: dict[str, list[frozenset[str]]]) -> dict[str, list[frozenset[str]]]:
-    """Return the attempts of each pod without those that only repeat the one before."""
-    return {
-        name: [each for i, each in enumerate(sets) if i == 0 or each != sets[i - 1]] for name, sets in feasible.items()
-    }
-
-
-def test_simulation_of_a_trace_finds_the_node_sets_of_the_scheduler(tmp_path: Path) -> None:
-    trace, recorded = run_cluster(tmp_path)
-    metrics, simulated = simulate_as_it_ran(trace)
-    assert len(recorded) == 16
-    assert _outcomes(simulated) == _outcomes(recorded)
-    assert _outcomes(recorded)["db-2"] == [frozenset(), frozenset({"d"})]
+def test_following_a_trace_finds_the_node_sets_of_the_scheduler(tmp_path: Path) -> None:
+    trace = run_cluster(tmp_path)
+    attempts, recorded = zip(*read_attempts(trace, tmp_path / "spool"), strict=True)
+    metrics, feasible = follow(trace, attempts)
+    names = {each.pod.metadata.uid: each.name for each in trace.events if isinstance(each, PodArrived)}
+    assert len({each.uid for each in attempts}) == 16
+    assert [*zip(attempts, feasible, strict=True)] == [*zip(attempts, recorded, strict=True)]
+    waited = [nodes for each, nodes in zip(attempts, feasible, strict=True) if names[each.uid] == "default/db-2"]
+    assert (waited[0], waited[-1]) == (frozenset(), frozenset({"d"}))
     assert metrics.node_of == {
         each.name: each.node for each in trace.events if isinstance(each, PodArrived) and not each.was_on_node
     }
@@ -189,7 +195,7 @@ def _export(spool: Path, path: Path) -> None:
 
 
 def test_records_of_a_scheduler_become_the_trace_that_it_recorded(tmp_path: Path) -> None:
-    trace, _ = run_cluster(tmp_path)
+    trace = run_cluster(tmp_path)
     _export(tmp_path / "spool", tmp_path / "decisions.jsonl")
     imported = import_records(tmp_path / "decisions.jsonl")
     recorded, known = (

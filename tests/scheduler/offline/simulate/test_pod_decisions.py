@@ -14,7 +14,7 @@ from scheduler.config.types import ProfileConfig
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.comparison import Variant
 from scheduler.offline.simulate.pod_decisions import compare_decisions
-from scheduler.offline.simulate.simulation import SimulationError
+from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, write_trace
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.offline.simulate.simulation import SimulationError
+from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import Event, ObjectRemoved, ObjectSet, PodArrived
 from scheduler.offline.traces.redaction import OBJECT_KINDS
 from tests.scheduler.builders import PodBuilder, make_pod

@@ -16,7 +16,8 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.metrics import RunMetrics
-from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
 

@@ -10,8 +10,9 @@ from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.metrics import RunMetrics
-from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
+from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.simulate.trace_parts import draw_sample, find_median_arrival, split_trace
+from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
 

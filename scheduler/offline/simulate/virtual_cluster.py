@@ -1,0 +1,232 @@
+"""A cluster on virtual time: its nodes, pods and other objects, and the profiles of a configuration that decide.
+
+    cluster = VirtualCluster(config, registry)
+    cluster.now_s = event.at_s
+    cluster.apply(event, watcher)
+
+Owns: the state, and what an event, a decision and a binding change in it. Does not own: when something happens
+(`simulation`, `following`), the scheduling queue's rules (`SchedulingQueue`), decisions (`engine.cycle`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from herodotus_kube.watch import ListResult, WatchEvent
+from herodotus_record.model import Code, DecisionPath
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.event_handlers import NODES, PODS, EventHandlers
+from scheduler.backend.queue import SchedulingQueue
+from scheduler.config import Configuration, Registry, build_profile
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.nominated import Nomination
+from scheduler.engine.framework.plugin import PodGroupStates
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.resource_api import ResourceClaim
+from scheduler.engine.objects.types import Node
+from scheduler.engine.whatif.claims import SimulatedClaims
+from scheduler.offline.evaluate import NoCluster
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, ObjectRemoved, ObjectSet, PodArrived
+from scheduler.offline.traces.redaction import OBJECT_KINDS
+
+
+class SimulationError(ValueError):
+    """The trace has something that is not simulated. The message names it."""
+
+
+class SimulationWatcher(Protocol):
+    """What is told of the course of a simulation. `now_s` is in seconds since the start of the trace."""
+
+    def advance(self, now_s: float, nodes: NodeColumns, waiting: int) -> None:
+        """Take the state that held until `now_s`; it changes after the call."""
+
+    def arrived(self, now_s: float, pod: PodInfo) -> None:
+        """Take a pod that arrives, for the first time or anew."""
+
+    def decided(self, now_s: float, pod: PodInfo, node: str) -> None:
+        """Take the end of an attempt: the node, or "" if there is none."""
+
+    def preempted(self, now_s: float, victim: PodInfo) -> None:
+        """Take a pod that is evicted to make room."""
+
+
+class SimulatedAttempt(NamedTuple):
+    """An attempt of a simulation. Its snapshot can be read until the next change of the simulated cluster."""
+
+    now_s: float
+    framework: Framework
+    pod: PodInfo
+    snapshot: Snapshot
+    seed: int
+    result: CycleResult
+
+
+class VirtualCluster:
+    """The state of a simulated cluster. `now_s` is in seconds since the start of the trace.
+
+    `arrivals` has the pods that wait or run, by UID. `queue` has those that wait.
+    """
+
+    def __init__(self, config: Configuration, registry: Registry) -> None:
+        """Start with an empty cluster. Raises ConfigError."""
+        self.now_s = 0.0
+        state = ClusterState()
+        handle = _PluginHandle(state)
+        self._frameworks = {
+            profile.scheduler_name: Framework(
+                build_profile(config, i, registry, handle), self._clock, (), state.nominator
+            )
+            for i, profile in enumerate(config.profiles)
+        }
+        self._default_name = next(iter(self._frameworks))
+        self.queue = SchedulingQueue.for_profiles(
+            self._frameworks, config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+        )
+        self._handlers = EventHandlers(state, self.queue, OBJECT_KINDS, self._frameworks, {}, self._clock)
+        self.objects = state.objects
+        self.claims = SimulatedClaims(state.objects, partial(self._handlers.requeue_for, ResourceClaim))
+        self._known_claims: set[str] = set()  # those that the trace has at any time, by `ObjectSet.name`
+        self.cache, self._nominator = state.cache, state.nominator
+        self.arrivals: dict[str, PodArrived] = {}
+        self._next_start = 0
+        for kind in (NODES, PODS):
+            self._handlers.apply(ListResult(kind, []))
+        for framework in self._frameworks.values():
+            framework.prepare(self.cache.columns)
+
+    def _clock(self) -> float:
+        return self.now_s
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def declare(self, event: Event) -> None:
+        """Take note of an event of the trace before anything happens, so that pods may refer to its claims."""
+        if isinstance(event, ObjectSet):
+            self._known_claims.add(event.name)
+
+    def apply(self, event: Event, watcher: SimulationWatcher) -> None:
+        """Carry out an event. Raises SimulationError for a pod whose needs are not simulated."""
+        match event:
+            case NodeAdded():
+                self._handlers.apply(WatchEvent(NODES, "ADDED", event.node))
+            case NodeRemoved():
+                self._remove_node(event.name)
+            case ObjectSet():
+                self._handlers.apply(WatchEvent(event.kind, "ADDED", event.object))
+            case ObjectRemoved():
+                self._remove_object(event)
+            case PodArrived():
+                self._add_pod(event, watcher)
+
+    def _remove_node(self, name: str) -> None:
+        node = self.cache.node(name)
+        if node is None:
+            return
+        for uid in list(self.cache.columns.pods[self.cache.columns.index[name]]):
+            self.end(uid)
+        self._handlers.apply(WatchEvent(NODES, "DELETED", node))
+
+    def _remove_object(self, event: ObjectRemoved) -> None:
+        obj = self.objects.get(OBJECT_KINDS[event.kind], event.object_name, event.object_namespace)
+        if obj is not None:
+            self._handlers.apply(WatchEvent(event.kind, "DELETED", obj))
+
+    def _add_pod(self, arrival: PodArrived, watcher: SimulationWatcher) -> None:
+        spec = arrival.pod.spec
+        self._refuse_unknown(arrival)
+        name = spec.scheduler_name if spec.scheduler_name in self._frameworks else self._default_name
+        node = arrival.node if arrival.was_on_node and self.cache.node(arrival.node) is not None else ""
+        spec = replace(spec, node_name=node, scheduler_name=name)
+        status = replace(arrival.pod.status, phase="Running" if node else "Pending", nominated_node_name="")
+        pod = replace(arrival.pod, spec=spec, status=status)
+        if spec.resource_claims and not node:  # the claims that it had on a node, if it was on one, are freed
+            self.claims.release(PodInfo(pod))
+            pod = replace(pod, status=replace(status, resource_claim_statuses=None))
+            pod = self.claims.generate(PodInfo(pod)).pod
+        self.arrivals[pod.metadata.uid] = replace(arrival, pod=pod)
+        if not node:
+            watcher.arrived(self.now_s, PodInfo(pod))
+        self._handlers.apply(WatchEvent(PODS, "ADDED", pod))
+
+    def _refuse_unknown(self, arrival: PodArrived) -> None:
+        """Raise SimulationError for a pod that a simulation would only let wait: what it needs is not in the trace."""
+        spec, namespace = arrival.pod.spec, arrival.pod.metadata.namespace
+        if spec.scheduling_group is not None or spec.workload_ref is not None:
+            raise SimulationError(f"pod {arrival.name}: pod groups are not simulated")
+        for wanted in () if arrival.was_on_node else spec.resource_claims or ():
+            kind, name = "ResourceClaim", wanted.resource_claim_name
+            if not name:
+                kind, name = "ResourceClaimTemplate", wanted.resource_claim_template_name
+            if f"{kind}/{namespace}/{name}" not in self._known_claims:
+                raise SimulationError(f"pod {arrival.name}: the trace does not have its {kind} {name}")
+
+    def end(self, uid: str) -> None:
+        """Remove a pod that waits or runs."""
+        pod = self.arrivals.pop(uid).pod
+        if next(iter(self.objects.all(ResourceClaim)), None) is not None:
+            self.claims.release(PodInfo(pod))
+            self.claims.forget_changes()
+        self._handlers.delete_pod(uid)
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    def decide(self, pod: PodInfo, seed: int) -> SimulatedAttempt:
+        """Run the scheduling cycle of a waiting pod, which changes nothing."""
+        framework, snapshot = self._frameworks[pod.pod.spec.scheduler_name], self.cache.snapshot()
+        result = schedule(framework, pod, snapshot, seed, self._next_start)
+        self._next_start = result.next_start
+        return SimulatedAttempt(self.now_s, framework, pod, snapshot, seed, result)
+
+    def reserve(self, attempt: SimulatedAttempt, slot: int) -> SimulatedAttempt:
+        """Run the Reserve plugins for a node, and return the attempt with it, or with none if one refuses."""
+        framework, pod, result = attempt.framework, attempt.pod, attempt.result
+        node = attempt.snapshot.nodes.names[slot]
+        refusal = framework.run_reserve(result.state, pod, node)
+        if refusal is None:
+            return attempt._replace(result=dataclasses.replace(result, chosen=slot))
+        framework.run_unreserve(result.state, pod, node)
+        path = DecisionPath.ERROR if refusal.verdict.code is Code.ERROR else DecisionPath.NONE
+        refused = dataclasses.replace(result, chosen=None, path=path, rejectors=frozenset({refusal.plugin}))
+        return attempt._replace(result=refused)
+
+    def bind(self, pod: PodInfo, node: str, state: CycleState | None = None) -> None:
+        """Put a waiting pod on a node, with the devices that the attempt with `state` reserved there."""
+        if state is not None:
+            self.claims.allocate(pod, node, state)
+            self.claims.forget_changes()
+        spec = replace(pod.pod.spec, node_name=node)
+        status = replace(pod.pod.status, phase="Running", nominated_node_name="")
+        self._handlers.apply(WatchEvent(PODS, "MODIFIED", replace(pod.pod, spec=spec, status=status)))
+
+    def nominate(self, pod: PodInfo, nomination: Nomination | None) -> None:
+        """Set the node that a waiting pod is nominated for; None leaves that of its status."""
+        self._nominator.set_nomination(pod, nomination)
+        if nomination is not None and nomination.node != pod.pod.status.nominated_node_name:
+            status = replace(pod.pod.status, nominated_node_name=nomination.node)
+            self._handlers.apply(WatchEvent(PODS, "MODIFIED", replace(pod.pod, status=status)))
+
+
+class _PluginHandle(NoCluster):
+    """The plugins' handle in a simulation: the state of its cluster, and no writes."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        super().__init__(cluster.objects)
+        self.waiting_pods = cluster.waiting
+        self._cluster = cluster
+
+    def is_preempting(self, uid: str) -> bool:
+        return uid in self._cluster.preempting
+
+    def node(self, name: str) -> Node | None:
+        return self._cluster.cache.node(name)
+
+    @property
+    def pod_groups(self) -> PodGroupStates:
+        return self._cluster.pod_groups
