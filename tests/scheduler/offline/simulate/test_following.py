@@ -44,7 +44,7 @@ def uid(name: str) -> str:
 
 
 def test_each_attempt_sees_the_pods_that_were_placed_and_had_not_ended() -> None:
-    events = [
+    events: list[Event] = [
         *NODES,
         arrives(1, make_pod("first").request(cpu="2"), "b", 1.5, 8),
         arrives(1, make_pod("second").request(cpu="2"), "a", 2.5),
@@ -66,7 +66,7 @@ def test_each_attempt_sees_the_pods_that_were_placed_and_had_not_ended() -> None
 
 def test_a_pod_without_a_recorded_attempt_is_bound_when_and_where_the_trace_says_so() -> None:
     second = arrives(2, make_pod("second").request(cpu="1"))
-    events = [*NODES, arrives(1, make_pod("first").request(cpu="2"), "b", 4), second]
+    events: list[Event] = [*NODES, arrives(1, make_pod("first").request(cpu="2"), "b", 4), second]
     assert follow(events, [RecordedAttempt(3, uid("second"))])[0] == ["ab"]
     feasible, metrics = follow(events, [RecordedAttempt(5, uid("second"))])
     assert feasible == ["a"]
@@ -75,7 +75,7 @@ def test_a_pod_without_a_recorded_attempt_is_bound_when_and_where_the_trace_says
 
 def test_a_recorded_node_takes_a_pod_that_the_attempt_rejects_there() -> None:
     large, small = make_pod("large").request(cpu="3"), make_pod("small").request(cpu="1")
-    events = [*NODES, arrives(1, large, "a", 1.5), arrives(2, small, "b", 2.5)]
+    events: list[Event] = [*NODES, arrives(1, large, "a", 1.5), arrives(2, small, "b", 2.5)]
     feasible, metrics = follow(events, [RecordedAttempt(1, uid("large"), "a"), RecordedAttempt(2, uid("small"), "b")])
     assert feasible == ["", "b"]
     assert metrics.node_of == {"default/large": "a", "default/small": "b"}
@@ -105,12 +105,17 @@ def test_a_nominated_pod_keeps_its_node_from_others_and_only_recorded_evictions_
 
 
 def test_pods_end_with_their_node() -> None:
-    events = [*NODES, arrives(1, make_pod("first"), "a", 2, 9), NodeRemoved(3, "a"), arrives(4, make_pod("second"))]
+    events: list[Event] = [
+        *NODES,
+        arrives(1, make_pod("first"), "a", 2, 9),
+        NodeRemoved(3, "a"),
+        arrives(4, make_pod("second")),
+    ]
     assert follow(events, [RecordedAttempt(4, uid("second"))])[0] == ["b"]
 
 
 @pytest.mark.parametrize("at_s", [0.5, 3.0])
 def test_an_attempt_of_a_pod_that_does_not_wait_is_an_error(at_s: float) -> None:
-    events = [*NODES, arrives(1, make_pod("first"), "a", 2)]
+    events: list[Event] = [*NODES, arrives(1, make_pod("first"), "a", 2)]
     with pytest.raises(SimulationError, match=rf"^pod {uid('first')}: an attempt at {at_s} s, when it does not wait$"):
         follow(events, [RecordedAttempt(at_s, uid("first"))])
