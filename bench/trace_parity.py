@@ -57,6 +57,7 @@ _NOMINATED: Final = re.compile(
 )
 _ENDED: Final = re.compile(rf'"Delete event for scheduled pod" pod={_TEXT}')
 _TIME: Final = re.compile(r"[IWE](\d{4} [\d:.]+) ")
+_RESOLUTION_S: Final = 1e-6  # of the log's times
 _FIGURES: Final = ("arrived", "placed", "never_placed", "preempted", "nodes_in_use", "most_nodes_in_use")
 _LARGEST_DIFFERENCE: Final = 0.01
 
@@ -210,6 +211,7 @@ class SchedulerLog:
     def __init__(self, path: Path, started: datetime) -> None:
         """Read a log at -v=10. `started` is the start of the trace."""
         self._started = started
+        self._latest_s = 0.0
         self._last: dict[str, LoggedAttempt] = {}
         self._first_s: dict[str, float] = {}
         attempts: list[LoggedAttempt] = []
@@ -237,11 +239,16 @@ class SchedulerLog:
             self.ended_s[match[1]] = self._parse_time(line)
 
     def _parse_time(self, line: str) -> float:
-        """Return the time of a line in seconds since the start of the trace."""
+        """Return the time of a line in seconds since the start of the trace, after that of each line parsed before.
+
+        A line may be written after one with a later time. The order of the lines is that of what they log.
+        """
         match = _TIME.search(line)
         assert match is not None, line
         at = datetime.strptime(f"{self._started.year}{match[1]}", "%Y%m%d %H:%M:%S.%f")
-        return (at.replace(tzinfo=timezone.utc) - self._started).total_seconds()
+        at_s = (at.replace(tzinfo=timezone.utc) - self._started).total_seconds()
+        self._latest_s = max(at_s, self._latest_s + _RESOLUTION_S)
+        return self._latest_s
 
     def correct_times(self, events: Iterable[Event]) -> list[Event]:
         """Return the events with pods that arrive when they were first tried, and end when that was seen."""
