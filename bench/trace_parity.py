@@ -9,7 +9,7 @@ the node that preemption chose. The figures of what was followed, and of free si
 what was recorded.
 
 A trace has the times at which the recorder saw changes. kube-scheduler sees them some milliseconds before or after. So
-the pods of the followed trace arrive and end when, by its log, kube-scheduler first tried them and saw their end.
+the pods of the followed trace are there when, by its log, kube-scheduler first tried them, and end when it saw that.
 
 Owns: the processes, the comparison. Does not own: the workload (`compressed_hours`), the simulation.
 """
@@ -251,11 +251,11 @@ class SchedulerLog:
         return self._latest_s
 
     def correct_times(self, events: Iterable[Event]) -> list[Event]:
-        """Return the events with pods that arrive when they were first tried, and end when that was seen."""
+        """Return the events with pods that arrive no later than they were first tried, and end when that was seen."""
         return sort_events(self._correct_time(each) if isinstance(each, PodArrived) else each for each in events)
 
     def _correct_time(self, event: PodArrived) -> PodArrived:
-        at_s = self._first_s.get(event.name, event.at_s)
+        at_s = min(event.at_s, self._first_s.get(event.name, event.at_s))
         ended_s = None if event.ended_at_s is None else self.ended_s.get(event.name, event.ended_at_s)
         return msgspec.structs.replace(event, at_s=at_s, ended_at_s=ended_s)
 
