@@ -106,14 +106,14 @@ class FollowedTrace:
         if pod is None:
             raise SimulationError(f"pod {recorded.uid}: an attempt at {recorded.at_s} s, when it does not wait")
         attempt = cluster.decide(pod, 0)
-        slot = attempt.snapshot.nodes.index.get(recorded.node)
-        is_feasible = slot is not None and bool(attempt.result.trace.feasible[slot])
-        if slot is not None and is_feasible:
+        slot, is_reserved = attempt.snapshot.nodes.index.get(recorded.node), False
+        if slot is not None and (attempt.result.trace.feasible[slot] or attempt.result.chosen == slot):
             attempt = cluster.reserve(attempt, slot)
+            is_reserved = attempt.result.chosen == slot
         self._observe(attempt)
         watcher.decided(cluster.now_s, pod, recorded.node)
         if recorded.node:
-            cluster.bind(pod, recorded.node, attempt.result.state if is_feasible else None)
+            cluster.bind(pod, recorded.node, attempt.result.state if is_reserved else None)
         else:
             cluster.nominate(pod, Nomination(recorded.nominated_node))
             cluster.claims.deallocate(attempt.result.state)
