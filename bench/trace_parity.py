@@ -35,7 +35,7 @@ from bench.compressed_hours import CompressedHours
 from herodotus_record.model import DecisionPath, Preemption
 from scheduler.config import Configuration, parse_config
 from scheduler.engine.plugins import IN_TREE
-from scheduler.offline.simulate.following import FollowedTrace, RecordedAttempt
+from scheduler.offline.simulate.following import FollowedAttempt, FollowedTrace
 from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt
@@ -63,7 +63,7 @@ _LARGEST_DIFFERENCE: Final = 0.01
 
 
 @dataclass
-class LoggedAttempt:
+class ComparedAttempt:
     """An attempt in kube-scheduler's log: the chosen or the nominated node, or "", and the totals of several nodes."""
 
     pod: str  # NAMESPACE/NAME
@@ -212,9 +212,9 @@ class SchedulerLog:
         """Read a log at -v=10. `started` is the start of the trace."""
         self._started = started
         self._latest_s = 0.0
-        self._last: dict[str, LoggedAttempt] = {}
+        self._last: dict[str, ComparedAttempt] = {}
         self._first_s: dict[str, float] = {}
-        attempts: list[LoggedAttempt] = []
+        attempts: list[ComparedAttempt] = []
         self.ended_s: dict[str, float] = {}
         with path.open(encoding="utf-8", errors="replace") as log:
             for line in log:
@@ -222,11 +222,11 @@ class SchedulerLog:
                     self._read(line, attempts)
         self.attempts = [each for each in attempts if each.is_over]
 
-    def _read(self, line: str, attempts: list[LoggedAttempt]) -> None:
+    def _read(self, line: str, attempts: list[ComparedAttempt]) -> None:
         if match := _SCORED.search(line):
             self._last[match[1]].totals[match[2]] = int(match[3])
         elif match := _BEGUN.search(line):
-            begun = self._last[match[1]] = LoggedAttempt(match[1], self._parse_time(line))
+            begun = self._last[match[1]] = ComparedAttempt(match[1], self._parse_time(line))
             self._first_s.setdefault(begun.pod, begun.at_s)
             attempts.append(begun)
         elif match := _BOUND.search(line):
@@ -268,7 +268,7 @@ def compare_decisions(
 ) -> tuple[Comparison, SimulationFigures]:
     """Follow a trace through the attempts of kube-scheduler's log, and compare each of them."""
     uids = {event.name: event.pod.metadata.uid for event in events if isinstance(event, PodArrived)}
-    attempts = [RecordedAttempt(each.at_s, uids[each.pod], each.node, each.nominated_node) for each in log.attempts]
+    attempts = [FollowedAttempt(each.at_s, uids[each.pod], each.node, each.nominated_node) for each in log.attempts]
     comparison, logged = Comparison(), iter(log.attempts)
     metrics = RunMetrics.from_events(events)
     FollowedTrace(config, IN_TREE, lambda ours: _compare_attempt(comparison, next(logged), ours)).run(
@@ -277,7 +277,7 @@ def compare_decisions(
     return comparison, metrics.figures()
 
 
-def _compare_attempt(comparison: Comparison, theirs: LoggedAttempt, ours: SimulatedAttempt) -> None:
+def _compare_attempt(comparison: Comparison, theirs: ComparedAttempt, ours: SimulatedAttempt) -> None:
     names, trace = ours.snapshot.nodes.names, ours.result.trace
     slots = np.flatnonzero(trace.feasible)
     best = slots if trace.totals is None else slots[trace.totals[slots] == trace.totals[slots].max(initial=0)]

@@ -36,7 +36,7 @@ from scheduler.offline.traces.document import (
 )
 
 
-class RecordedAttempt(NamedTuple):
+class FollowedAttempt(NamedTuple):
     """An attempt of the recorded scheduler: when it began, and the chosen node, or "".
 
     `nominated_node` is the node that the pod is nominated for after an attempt without a node, or "".
@@ -48,11 +48,11 @@ class RecordedAttempt(NamedTuple):
     nominated_node: str = ""
 
 
-_Step = Event | PodBound | PodEnded | RecordedAttempt
+_Step = Event | PodBound | PodEnded | FollowedAttempt
 # At one time what leaves comes first, as in `sort_events`.
 _ORDER: Final = (
     *(NodeRemoved, ObjectRemoved, PodEnded, NodeAdded, ObjectSet),
-    *(PodArrived, RecordedAttempt, PodBound),
+    *(PodArrived, FollowedAttempt, PodBound),
 )
 
 
@@ -68,7 +68,7 @@ class FollowedTrace:
         """
         self._cluster, self._observe = VirtualCluster(config, registry), observe
 
-    def run(self, events: Iterable[Event], attempts: Iterable[RecordedAttempt], watcher: SimulationWatcher) -> None:
+    def run(self, events: Iterable[Event], attempts: Iterable[FollowedAttempt], watcher: SimulationWatcher) -> None:
         """Make the attempts again. A pod without an attempt that chose a node is bound when the events say so.
 
         Raises SimulationError for an attempt of a pod that does not wait at that time, and as `TraceSimulation.run`.
@@ -78,7 +78,7 @@ class FollowedTrace:
             watcher.advance(step.at_s, cluster.cache.columns, len(cluster.queue))
             cluster.now_s = step.at_s
             match step:
-                case RecordedAttempt():
+                case FollowedAttempt():
                     self._attempt(step, watcher)
                 case PodBound():
                     self._bind(step, watcher)
@@ -87,7 +87,7 @@ class FollowedTrace:
                 case _:
                     cluster.apply(step, watcher)
 
-    def _list_steps(self, events: Iterable[Event], attempts: list[RecordedAttempt]) -> Iterator[_Step]:
+    def _list_steps(self, events: Iterable[Event], attempts: list[FollowedAttempt]) -> Iterator[_Step]:
         placed = {attempt.uid for attempt in attempts if attempt.node}
         yield from attempts
         for event in events:
@@ -101,7 +101,7 @@ class FollowedTrace:
             if event.ended_at_s is not None:
                 yield PodEnded(event.ended_at_s, uid, event.was_evicted)
 
-    def _attempt(self, recorded: RecordedAttempt, watcher: SimulationWatcher) -> None:
+    def _attempt(self, recorded: FollowedAttempt, watcher: SimulationWatcher) -> None:
         cluster, pod = self._cluster, self._find_waiting(recorded.uid)
         if pod is None:
             raise SimulationError(f"pod {recorded.uid}: an attempt at {recorded.at_s} s, when it does not wait")

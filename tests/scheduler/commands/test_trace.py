@@ -23,7 +23,7 @@ from scheduler.commands.main import main
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
 from scheduler.engine.plugins import IN_TREE
-from scheduler.offline.simulate.following import FollowedTrace, RecordedAttempt
+from scheduler.offline.simulate.following import FollowedAttempt, FollowedTrace
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt
@@ -128,19 +128,19 @@ def run_cluster(tmp_path: Path) -> TraceContent:
     return read_trace([file])
 
 
-def read_attempts(trace: TraceContent, spool: Path) -> list[tuple[RecordedAttempt, frozenset[str]]]:
+def read_attempts(trace: TraceContent, spool: Path) -> list[tuple[FollowedAttempt, frozenset[str]]]:
     """Return the attempts that a spool records during the trace, each with its feasible nodes."""
     table, began_s = spools.table(spool), datetime.fromisoformat(trace.started).timestamp()
     attempts = []
     for decision in spools.of(Decision, spool):
         node = "" if decision.chosen is None else table.names[decision.chosen]
-        attempt = RecordedAttempt(decision.times.started_us / 1e6 - began_s, decision.pod.uid, node)
+        attempt = FollowedAttempt(decision.times.started_us / 1e6 - began_s, decision.pod.uid, node)
         slots = np.flatnonzero(find_feasible(decision))
         attempts.append((attempt, frozenset(table.names[slot] for slot in slots)))
     return attempts
 
 
-def follow(trace: TraceContent, attempts: Sequence[RecordedAttempt]) -> tuple[RunMetrics, list[frozenset[str]]]:
+def follow(trace: TraceContent, attempts: Sequence[FollowedAttempt]) -> tuple[RunMetrics, list[frozenset[str]]]:
     """Make the attempts again as recorded; the chosen nodes must be among the best.
 
     Return the figures and the feasible nodes of each attempt.

@@ -10,7 +10,7 @@ import pytest
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
 from scheduler.engine.plugins import IN_TREE
-from scheduler.offline.simulate.following import FollowedTrace, RecordedAttempt
+from scheduler.offline.simulate.following import FollowedAttempt, FollowedTrace
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt, SimulationError
 from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
@@ -20,7 +20,7 @@ CONFIG = Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),))
 NODES = tuple(NodeAdded(0.0, make_node(name).allocatable(cpu="2").obj()) for name in "ab")
 
 
-def follow(events: Sequence[Event], attempts: Sequence[RecordedAttempt]) -> tuple[list[str], RunMetrics]:
+def follow(events: Sequence[Event], attempts: Sequence[FollowedAttempt]) -> tuple[list[str], RunMetrics]:
     """Return the feasible nodes of each attempt in one word, and the metrics."""
     feasible: list[str] = []
 
@@ -51,11 +51,11 @@ def test_each_attempt_sees_the_pods_that_were_placed_and_had_not_ended() -> None
         arrives(3, make_pod("third").request(cpu="1"), "b", 9.5),
     ]
     attempts = [
-        RecordedAttempt(1, uid("first"), "b"),
-        RecordedAttempt(1.2, uid("second"), "a"),
-        RecordedAttempt(3, uid("third")),
-        RecordedAttempt(7, uid("third")),
-        RecordedAttempt(9, uid("third"), "b"),
+        FollowedAttempt(1, uid("first"), "b"),
+        FollowedAttempt(1.2, uid("second"), "a"),
+        FollowedAttempt(3, uid("third")),
+        FollowedAttempt(7, uid("third")),
+        FollowedAttempt(9, uid("third"), "b"),
     ]
     feasible, metrics = follow(events, attempts)
     assert feasible == ["ab", "a", "", "", "b"]
@@ -67,8 +67,8 @@ def test_each_attempt_sees_the_pods_that_were_placed_and_had_not_ended() -> None
 def test_a_pod_without_a_recorded_attempt_is_bound_when_and_where_the_trace_says_so() -> None:
     second = arrives(2, make_pod("second").request(cpu="1"))
     events: list[Event] = [*NODES, arrives(1, make_pod("first").request(cpu="2"), "b", 4), second]
-    assert follow(events, [RecordedAttempt(3, uid("second"))])[0] == ["ab"]
-    feasible, metrics = follow(events, [RecordedAttempt(5, uid("second"))])
+    assert follow(events, [FollowedAttempt(3, uid("second"))])[0] == ["ab"]
+    feasible, metrics = follow(events, [FollowedAttempt(5, uid("second"))])
     assert feasible == ["a"]
     assert metrics.placed_s == {"default/first": 4}
 
@@ -76,7 +76,7 @@ def test_a_pod_without_a_recorded_attempt_is_bound_when_and_where_the_trace_says
 def test_a_recorded_node_takes_a_pod_that_the_attempt_rejects_there() -> None:
     large, small = make_pod("large").request(cpu="3"), make_pod("small").request(cpu="1")
     events: list[Event] = [*NODES, arrives(1, large, "a", 1.5), arrives(2, small, "b", 2.5)]
-    feasible, metrics = follow(events, [RecordedAttempt(1, uid("large"), "a"), RecordedAttempt(2, uid("small"), "b")])
+    feasible, metrics = follow(events, [FollowedAttempt(1, uid("large"), "a"), FollowedAttempt(2, uid("small"), "b")])
     assert feasible == ["", "b"]
     assert metrics.node_of == {"default/large": "a", "default/small": "b"}
 
@@ -91,11 +91,11 @@ def test_a_nominated_pod_keeps_its_node_from_others_and_only_recorded_evictions_
         arrives(6, make_pod("other").request(cpu="1")),
     ]
     attempts = [
-        RecordedAttempt(1, uid("victim"), "a"),
-        RecordedAttempt(2, uid("urgent"), nominated_node="a"),
-        RecordedAttempt(4, uid("urgent"), nominated_node="a"),
-        RecordedAttempt(6, uid("other")),
-        RecordedAttempt(7, uid("urgent"), "a"),
+        FollowedAttempt(1, uid("victim"), "a"),
+        FollowedAttempt(2, uid("urgent"), nominated_node="a"),
+        FollowedAttempt(4, uid("urgent"), nominated_node="a"),
+        FollowedAttempt(6, uid("other")),
+        FollowedAttempt(7, uid("urgent"), "a"),
     ]
     feasible, metrics = follow(events, attempts)
     assert feasible == ["a", "", "", "", "a"]
@@ -111,11 +111,11 @@ def test_pods_end_with_their_node() -> None:
         NodeRemoved(3, "a"),
         arrives(4, make_pod("second")),
     ]
-    assert follow(events, [RecordedAttempt(4, uid("second"))])[0] == ["b"]
+    assert follow(events, [FollowedAttempt(4, uid("second"))])[0] == ["b"]
 
 
 @pytest.mark.parametrize("at_s", [0.5, 3.0])
 def test_an_attempt_of_a_pod_that_does_not_wait_is_an_error(at_s: float) -> None:
     events: list[Event] = [*NODES, arrives(1, make_pod("first"), "a", 2)]
     with pytest.raises(SimulationError, match=rf"^pod {uid('first')}: an attempt at {at_s} s, when it does not wait$"):
-        follow(events, [RecordedAttempt(at_s, uid("first"))])
+        follow(events, [FollowedAttempt(at_s, uid("first"))])

@@ -20,7 +20,7 @@ from tests.scheduler.engine.dra.builders import (
     exactly,
     slice_on,
 )
-from tests.scheduler.offline.simulate.test_simulation import Course, arrives, joins, simulate
+from tests.scheduler.offline.simulate.courses import Course, arrives, joins, simulate
 
 GPU = "example.com/gpu"
 TEMPLATE: Json = {
