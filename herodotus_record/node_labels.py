@@ -29,7 +29,7 @@ _DOMAINS: Final = (
     "amd.com",
     "intel.com",
 )
-_ROLE: Final = r"node-role\.[\w.-]+/(?!(control-plane|master|etcd)\b)"
+_ROLE: Final = r"node-role\.[\w.-]+/(?!(control-?plane|master|etcd)\b)"
 # Also in a text with several keys: a key begins after a space, a bracket or nothing.
 _IDENTITY: Final = re.compile(
     rf"(?<![\w./-])(?!{_ROLE})([\w.-]+\.)?({'|'.join(map(re.escape, _DOMAINS))})/|(?<![\w./-])agentpool\b"

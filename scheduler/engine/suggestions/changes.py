@@ -52,7 +52,9 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 BUILT_FOR: Final = tuple(f"{domain}kubernetes.io/{what}" for what in ("os", "arch") for domain in ("", "beta."))
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _RESERVED: Final = (TaintKind.RESERVED, TaintKind.FOR_DEVICES)
-_FALSE: Final = ("false", "False", "no", "0", "")  # values of labels that say what a node is not
+# Values of labels that say what a node is not, and what such a label has on the other nodes. An empty value says that a
+# node is what the label stands for, as that of a role does.
+_OPPOSITES: Final = {"false": "true", "False": "True", "no": "yes", "0": "1"}
 _CONTROLLER_ADDS: Final = "node.kubernetes.io/"  # tolerations of admission and of the DaemonSet controller
 
 
@@ -560,8 +562,9 @@ def _describe_difference(old: NodeSelectorTerm, new: NodeSelectorTerm) -> str:
     by_key = {(r.key, r.operator): r for r in new.match_expressions or ()}
     for r in old.match_expressions or ():
         after = by_key.get((r.key, r.operator))
-        if after is None and (r.key, "NotIn") in by_key:
-            parts.append(f"exclude only {r.key}=true, in place of every node with that label")
+        if after is None and (excluding := by_key.get((r.key, "NotIn"))) is not None:
+            excluded = ", ".join(f"{r.key}={value}" for value in excluding.values or ())
+            parts.append(f"exclude only {excluded}, in place of every node with that label")
         elif after is None:
             parts.append(f"drop {format_requirement(r)}")
         elif after != r and r.operator == "In":
@@ -610,7 +613,8 @@ def count_unmet_requirements(place: Place) -> int:
 
 
 def _weigh(failing: Sequence[Requirement], place: Place) -> int:
-    return len(failing) + sum(r.operator == "DoesNotExist" and place.labels.get(r.key) not in _FALSE for r in failing)
+    excluding = (r for r in failing if r.operator == "DoesNotExist")
+    return len(failing) + sum(place.labels.get(r.key) not in _OPPOSITES for r in excluding)
 
 
 def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
@@ -623,8 +627,8 @@ def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
             requirements.append(r)
         elif r.operator == "In" and there is not None and not _names_no_node(r, place):
             requirements.append(msgspec.structs.replace(r, values=[*(r.values or ()), there]))
-        elif r.operator == "DoesNotExist" and there in _FALSE:
-            requirements.append(msgspec.structs.replace(r, operator="NotIn", values=["true"]))
+        elif r.operator == "DoesNotExist" and there in _OPPOSITES:
+            requirements.append(msgspec.structs.replace(r, operator="NotIn", values=[_OPPOSITES[there]]))
         elif r.operator == "NotIn" and len(r.values or ()) > 1:
             requirements.append(msgspec.structs.replace(r, values=[v for v in r.values or () if v != there]))
     fields = [r for r in term.match_fields or () if r not in failing]

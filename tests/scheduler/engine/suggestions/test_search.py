@@ -27,6 +27,7 @@ HOST, ZONE, CONTROL_PLANE = (
     "topology.kubernetes.io/zone",
     "node-role.kubernetes.io/control-plane",
 )
+ROLE_OF_RKE = "node-role.kubernetes.io/controlplane"
 
 
 def default_framework() -> Framework:
@@ -253,6 +254,24 @@ CASES: dict[str, tuple[PodBuilder, list[NodeBuilder], list[PodBuilder], str, lis
         '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{'
         '"matchExpressions":[{"key":"gpu","operator":"NotIn","values":["true"]}]}]}}}}',
     ),
+    "a label that is to be absent, and says no in another word": (
+        make_pod().required_terms(term(expression("virtual", "DoesNotExist"))),
+        [host("a").label("virtual", "yes"), host("b").label("virtual", "no")],
+        [],
+        "b",
+        [
+            (
+                "set-node-affinity",
+                {
+                    "from": "!virtual",
+                    "to": "virtual notin (yes)",
+                    "difference": "exclude only virtual=yes, in place of every node with that label",
+                },
+            )
+        ],
+        '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{'
+        '"matchExpressions":[{"key":"virtual","operator":"NotIn","values":["yes"]}]}]}}}}',
+    ),
     "the nearer of two terms": (
         make_pod().required_terms(
             term(expression("pool", "In", "batch")), term(expression("disk", "In", "ssd"), expression(ZONE, "Exists"))
@@ -380,9 +399,22 @@ def test_another_node_gets_the_role_before_the_application_gives_it_up(key: str)
     ]
 
 
+def test_a_label_without_a_value_is_not_excluded_by_a_value() -> None:
+    pod = make_pod().required_terms(term(expression("node-role.example.com/edge", "DoesNotExist"))).info()
+    found = find(pod, columns_of([host("a").label("node-role.example.com/edge", "")]))
+    assert {code for each in found for code, _ in changes(each)} == {"remove-node-affinity"}
+
+
 @pytest.mark.parametrize(
     "key",
-    ["eks.amazonaws.com/nodegroup", "agentpool", "karpenter.sh/nodepool", "nvidia.com/gpu.product", CONTROL_PLANE],
+    [
+        "eks.amazonaws.com/nodegroup",
+        "agentpool",
+        "karpenter.sh/nodepool",
+        "nvidia.com/gpu.product",
+        CONTROL_PLANE,
+        ROLE_OF_RKE,
+    ],
 )
 def test_labels_of_providers_are_not_suggested(key: str) -> None:
     pod = make_pod().node_selector(**{key: "x"}).info()
