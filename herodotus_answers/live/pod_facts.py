@@ -23,7 +23,8 @@ Json = dict[str, Any]
 FOREGROUND: Final = "foregroundDeletion"  # the finalizer of an object whose dependents are deleted first
 WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 _MAX_NAMES: Final = 4  # in a sentence
-_NEAR_KEY: Final = 0.85  # similarity of two label keys
+_NEAR_KEY, _NEAR_NAME = 0.85, 0.75  # similarity of two label keys, and of their names after the domain
+_MAX_NEAR_KEYS: Final = 8  # of one pod, because comparing one with the labels of nodes takes up to 1 ms
 _SPANS: Final = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "m"), (0, 1, "s"))
 
 
@@ -304,11 +305,31 @@ def describe_similar(name: str, existing: list[str]) -> str:
     return f" (there is {', '.join(names)})" if names else ""
 
 
-def find_near_key(key: str, known: Sequence[str]) -> str:
-    """Return the label key that is most like one that no node has, which may be misspelled; "" if none is."""
-    from difflib import get_close_matches  # here, because few pods name a label that no node has
+def list_unknown_keys(keys: Iterable[str], objects: ClusterObjects) -> list[tuple[str, str]]:
+    """Return the first keys that no node has as a label, each with the key of nodes for which it may be misspelled.
 
-    return next(iter(get_close_matches(key, known, 1, _NEAR_KEY)), "")
+    The latter is "" if none is similar. The list is empty if not all nodes can be read, or there are none.
+    """
+    wanted = list(dict.fromkeys(keys))
+    nodes = objects.list_objects("Node") if wanted else None
+    if nodes is None or nodes.missing or not nodes.is_complete or not nodes.items:
+        return []
+    known = sorted({key for node in nodes.items for key in node["metadata"].get("labels") or {}})
+    unknown = [key for key in wanted if key not in known][:_MAX_NEAR_KEYS]
+    return [(key, _find_near_key(key, known)) for key in unknown]
+
+
+def _find_near_key(key: str, known: Sequence[str]) -> str:
+    """Return the label key that is most like another one; "" if none is.
+
+    The zone and the region of one domain are different keys, however long the domain is.
+    """
+    from difflib import SequenceMatcher, get_close_matches  # here, because few pods name a label that no node has
+
+    name = key.rpartition("/")[2]
+    near = get_close_matches(key, known, _MAX_NAMES, _NEAR_KEY)
+    names = ((each, each.rpartition("/")[2]) for each in near)
+    return next((each for each, other in names if SequenceMatcher(None, name, other).ratio() >= _NEAR_NAME), "")
 
 
 def describe_elsewhere(kind: str, name: str, objects: ClusterObjects) -> str:

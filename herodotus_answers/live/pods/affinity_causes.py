@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.node_rules import matches_selector
 from herodotus_answers.live.objects import is_active
-from herodotus_answers.live.pod_facts import find_near_key, make_cause, make_remedy, name_source
+from herodotus_answers.live.pod_facts import list_unknown_keys, make_cause, make_remedy, name_source
 from herodotus_answers.live.workload_objects import format_selector
 from herodotus_record.units import join_limited
 
@@ -68,14 +68,11 @@ def find_unknown_keys(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause]
         for each in constraints
         if each.get("whenUnsatisfiable") != "ScheduleAnyway"
     ]
-    nodes = objects.list_objects("Node") if needed else None
-    if nodes is None or nodes.missing or not nodes.is_complete:
-        return
-    known = sorted({key for node in nodes.items for key in node["metadata"].get("labels") or {}})
-    for key, field in dict.fromkeys(needed):
-        near = "" if key in known else find_near_key(key, known)
+    field_of = dict(reversed(needed))
+    for key, near in list_unknown_keys((key for key, _ in needed), objects):
         if not near:
             continue
+        field = field_of[key]
         text = f"no node has the label {key}, which is the topologyKey of {field.removeprefix('spec.')}; nodes have"
         remedy = make_remedy(f"correct the topologyKey {key} to {near}, in {name_source(pod, objects)}")
         yield make_cause("topology-key-unknown", f"{text} {near}", field, remedies=[remedy])

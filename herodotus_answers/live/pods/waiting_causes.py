@@ -17,7 +17,7 @@ from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.live.pod_facts import (
     describe_similar,
-    find_near_key,
+    list_unknown_keys,
     make_cause,
     make_remedy,
     name_source,
@@ -29,6 +29,7 @@ from herodotus_answers.live.pods.device_plugins import find_missing_plugin
 from herodotus_answers.live.pods.template_overrides import describe_added_request
 from herodotus_answers.live.unit_slips import find_unit_slip
 from herodotus_answers.quantities import read_quantity
+from herodotus_record.node_labels import names_identity
 from herodotus_record.units import join_limited, natural_sort_key
 
 if TYPE_CHECKING:
@@ -287,18 +288,14 @@ class _Finder:
     def find_labels(self) -> Iterator[LiveCause]:
         """Yield a cause for each label of the node selector that operators set by hand and no node has.
 
-        Labels of a domain come from clouds and agents, so that a node of another kind would have them.
+        Labels of a domain, and AKS's agentpool, come from clouds and agents, so that another node would have them.
         """
         selector = self._spec.get("nodeSelector") or {}
-        keys = sorted(key for key in selector if "/" not in key)
-        nodes = self._objects.list_objects("Node") if keys else None
-        if nodes is None or nodes.missing or not nodes.is_complete or not nodes.items:
-            return
-        known = sorted({key for node in nodes.items for key in node["metadata"].get("labels") or {}})
-        for key in keys:
-            wanted = f"{key}={selector[key]}"
-            if key in known or find_near_key(key, known):
+        keys = sorted(key for key in selector if "/" not in key and not names_identity(key))
+        for key, near in list_unknown_keys(keys, self._objects):
+            if near:
                 continue
+            wanted = f"{key}={selector[key]}"
             text = f"no node has the label {key}, and the pod's node selector wants {wanted}"
             what = f"give the label {wanted} to the nodes that are meant for such pods, or add nodes that have it"
             yield make_cause("node-label-unknown", text, "spec.nodeSelector", remedies=[make_remedy(what)])

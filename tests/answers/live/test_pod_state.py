@@ -734,7 +734,7 @@ def test_readiness_before_the_start_of_a_container_is_of_an_earlier_run() -> Non
 
 def test_topology_key_that_no_node_has_is_told_with_the_one_that_is_much_like_it() -> None:
     node = a_node()
-    node["metadata"]["labels"] = {"topology.kubernetes.io/zone": "a"}
+    node["metadata"]["labels"] = {"topology.kubernetes.io/zone": "a", "topology.example.com/region": "r"}
 
     def spread(key: str) -> list[str]:
         constraint = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
@@ -744,6 +744,20 @@ def test_topology_key_that_no_node_has_is_told_with_the_one_that_is_much_like_it
     assert "topology-key-unknown" in spread("topology.kubernetes.io/zones")
     assert "topology-key-unknown" not in spread("topology.kubernetes.io/zone")
     assert "topology-key-unknown" not in spread("example.com/rack")
+    assert "topology-key-unknown" not in spread("topology.kubernetes.io/region")
+    assert "topology-key-unknown" not in spread("topology.example.com/zone")
+
+
+def test_of_labels_that_no_node_has_those_of_operators_are_told_and_not_all_that_a_user_writes() -> None:
+    def find_unknown(*keys: str) -> list[str]:
+        pod = a_pod(node="", nodeSelector=dict.fromkeys(keys, "x"), status_conditions=[UNPLACED])
+        causes = find(pod, a_node())["causes"]
+        return [cause["text"] for cause in causes if cause["code"] == "node-label-unknown"]
+
+    assert find_unknown("disk", "agentpool", "example.com/disk") == [
+        "no node has the label disk, and the pod's node selector wants disk=x"
+    ]
+    assert len(find_unknown(*(f"disk-{number}" for number in range(100)))) < 10
 
 
 @pytest.mark.parametrize(
