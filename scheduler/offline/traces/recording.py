@@ -250,13 +250,13 @@ class TraceRecorder:
         """Record an object, unless only its status or what a trace leaves out has changed.
 
         The allocation of a claim is that at its first sight; later ones are decisions, which a simulation makes. It
-        also makes claims for pods anew, unless they had devices then.
+        also makes the claims that pods control anew, unless they had devices then.
         """
         objects, redacted = self._objects.setdefault(type(obj), {}), redact_object(obj)
         before = objects.get(_key(obj))
         if isinstance(redacted, ResourceClaim) and _key(obj) in objects:
             return  # its spec never changes
-        if isinstance(redacted, ResourceClaim) and redacted.metadata.controller and not redacted.status.allocation:
+        if isinstance(redacted, ResourceClaim) and _is_made_anew(redacted):
             objects[_key(obj)] = None
         elif before is None or before.object != redacted:
             event = objects[_key(obj)] = ObjectSet(at_s, redacted)
@@ -332,6 +332,12 @@ class TraceRecorder:
             self._writer.add(event)
         self._end_block()
         self._smallest_bytes = self._files.size
+
+
+def _is_made_anew(claim: ResourceClaim) -> bool:
+    """Return whether a simulation makes the claim itself, from a template, when its pod arrives."""
+    controller = claim.metadata.controller
+    return controller is not None and controller.kind == "Pod" and claim.status.allocation is None
 
 
 def _key(obj: Object) -> tuple[str, str]:

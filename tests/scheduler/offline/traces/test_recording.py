@@ -143,9 +143,9 @@ def held(uid: str) -> ClaimStatus:
     return msgspec.convert(status, ClaimStatus)
 
 
-def a_claim(name: str, is_generated: bool) -> ResourceClaim:
-    """Return a claim without devices, perhaps one that was made for a pod."""
-    owners = [{"kind": "Pod", "name": CANARY, "uid": "u1", "controller": True}] if is_generated else None
+def a_claim(name: str, controller: str = "") -> ResourceClaim:
+    """Return a claim without devices, perhaps one with a controller of this kind."""
+    owners = [{"kind": controller, "name": CANARY, "uid": "u1", "controller": True}] if controller else None
     metadata = {"name": name, "namespace": "shop", "ownerReferences": owners}
     return msgspec.convert({"metadata": metadata, "spec": SHARED["spec"]}, ResourceClaim)
 
@@ -273,8 +273,8 @@ def test_other_objects_have_their_names_and_what_scheduling_reads(tmp_path: Path
     for each in decoded:  # only what a trace leaves out has changed
         noise = {"resource_version": "9", "creation_timestamp": "2026-01-01T00:00:00Z"}
         record(2, WatchEvent(COLLECTIONS[type(each)], "MODIFIED", changed(each, **noise)))
-    made, waits = a_claim("made", True), a_claim("waits", False)
-    record(3, *(WatchEvent("resourceclaims", "ADDED", each) for each in (waits, made)))
+    made, waits, of_job = a_claim("made", "Pod"), a_claim("waits"), a_claim("of-job", "TrainJob")
+    record(3, *(WatchEvent("resourceclaims", "ADDED", each) for each in (waits, made, of_job)))
     record(4, WatchEvent("resourceclaims", "MODIFIED", replace(waits, status=held("u1"))))  # a decision
     record(5, WatchEvent("replicasets", "DELETED", decoded[2]), WatchEvent("resourceclaims", "DELETED", made))
     trace = record.read()
@@ -283,6 +283,7 @@ def test_other_objects_have_their_names_and_what_scheduling_reads(tmp_path: Path
     assert [(event.at_s, event.kind, event.name.rpartition("/")[2]) for event in events] == [
         *listed,
         (3, "ResourceClaim", "waits"),
+        (3, "ResourceClaim", "of-job"),
         (5, "ReplicaSet", "web"),
     ]
     assert CANARY not in content(tmp_path / "trace")
