@@ -75,13 +75,13 @@ def print_to_stderr(*lines: str) -> None:
     """Print each argument on standard error, with control characters escaped: as one line, on a terminal wrapped."""
     from herodotus_record.escaping import escape  # here, because only failures need it
 
-    width = _read_terminal_width()
+    width = read_terminal_width()
     with stderr_lock:
         remove_progress()
         print("\n".join(_wrap(escape(line), width) for line in lines), file=sys.stderr)
 
 
-def _read_terminal_width() -> int:
+def read_terminal_width() -> int:
     """Return the columns of the terminal that standard error is, or 0."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns

@@ -22,8 +22,8 @@ _AFTER_S = 0.5
 _EVERY_S = 0.1
 _DECIDING = "deciding pods: {done:,} of {total:,}"
 _PLANNING = "searching for plans: {done} of at most {total} s"
-_FOUND = "; found a plan of {changes}"
-_SHOW = ", which Ctrl-C shows"
+_FOUND = "; best: {changes}"  # with the rest of the line in 80 columns
+_SHOW = " (Ctrl-C shows it)"
 _ACTIVITIES = {  # by the first of these keys that the question has
     "plan": _PLANNING,
     "deschedule": _PLANNING,
@@ -56,8 +56,10 @@ class ProgressLine:
                 self._write(f"reading the cluster: {read}")
 
     def _write(self, text: str) -> None:
+        """Replace the line, cut where a terminal would break it: only its last row could be replaced then."""
+        width = errors.read_terminal_width()
         with errors.stderr_lock:
-            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.write(f"\r\x1b[K{text[: width - 1] if width else text}")
             sys.stderr.flush()
             errors.progress_shown = True
         self._written = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from contextlib import nullcontext
@@ -24,6 +25,7 @@ def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     stderr = Terminal()
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(progress, "_AFTER_S", -1)
+    monkeypatch.setattr(errors, "progress_shown", False)  # and as it was after the test
     monkeypatch.setenv("TERM", "xterm")
     return stderr
 
@@ -63,8 +65,26 @@ def test_a_plan_that_was_found_is_shown_while_the_search_for_a_smaller_one_goes_
     line.expect({"plan": {}})
     with line.interruptible() if evaluates_here else nullcontext():
         line.report_decided(3, 20, 2)
-    shown = "searching for plans: 3 of at most 20 s; found a plan of 2 changes"
-    assert terminal.getvalue() == f"\r\x1b[K{shown}{', which Ctrl-C shows' if evaluates_here else ''}"
+    shown = "searching for plans: 3 of at most 20 s; best: 2 changes"
+    assert terminal.getvalue() == f"\r\x1b[K{shown}{' (Ctrl-C shows it)' if evaluates_here else ''}"
+
+
+def test_the_longest_line_fits_80_columns_and_a_narrower_terminal_gets_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setattr(terminal, "fileno", lambda: 2)
+    line = progress.ProgressLine()
+    line.expect({"plan": {}})
+    shown = []
+    for columns in (80, 40):
+        monkeypatch.setattr(os, "get_terminal_size", lambda _, columns=columns: os.terminal_size((columns, 24)))
+        monkeypatch.setattr(progress, "_EVERY_S", -1)
+        with line.interruptible():
+            line.report_decided(3599, 3600, 12)
+        shown.append(terminal.getvalue().rpartition("\x1b[K")[2])
+    assert shown[0].endswith("(Ctrl-C shows it)")
+    assert shown[1] == shown[0][:39]
 
 
 def test_the_first_interrupt_waits_for_a_report_and_the_second_does_not() -> None:
