@@ -34,7 +34,8 @@ def parse_pod(given: str, option: str = "") -> ObjectName:
     parts = given.split("/")
     prefix = parts[0].lower().partition(".")[0]
     if _find_kind(parts[-2] if len(parts) > 1 else ""):
-        question = f"kubectl herodotus workload {given[:60]}" + (f" -n {option}" if option else "")
+        parse_workload_name(given)  # so that the command is not another error
+        question = f"kubectl herodotus workload {given}" + (f" -n {option}" if option else "")
         raise click.UsageError(f"{given[:60]!r} is a workload. To explain it:\n  {question}")
     if len(parts) != 2 or prefix in ("pod", "pods", "po", "") or prefix in _OTHER_KINDS:
         return ObjectName("", "pod", parse_name("pod", given))

@@ -218,6 +218,14 @@ def test_a_terminal_shows_lines_broken_between_words_and_commands_whole(monkeypa
     ]
 
 
+def test_the_command_for_a_workload_has_its_whole_name(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "deployment.apps/" + "web-" * 20 + "x"
+    assert command("pod", name).code == 2
+    assert capsys.readouterr().err.endswith(f"\n  kubectl herodotus workload {name}\n")
+    assert command("pod", "deploy/a b").code == 2
+    assert "workload" not in capsys.readouterr().err
+
+
 def test_the_command_for_a_workload_has_the_namespace(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("pod", "deploy/web", "-n", "shop").code == 2
     assert capsys.readouterr().err.endswith("\n  kubectl herodotus workload deploy/web -n shop\n")
