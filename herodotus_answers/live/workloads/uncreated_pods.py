@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import find_controller
 from herodotus_answers.live.workload_objects import Workload
+from herodotus_answers.live.workloads.job_state import count_wanted
 from herodotus_answers.live.workloads.refusal_causes import explain_refusal
 from herodotus_answers.live.workloads.workload_events import find_refusal
 
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from herodotus_answers.live.declarations import UncreatedPods
 
 Json = dict[str, Any]
-_MAX_WORKLOADS: Final = 5  # with about six requests each
+_MAX_WORKLOADS: Final = 5  # that are listed, with about six requests each
+_MAX_READ: Final = 20  # objects: events remain for an hour after the pods could be created
 _REFUSED: Final = "reason=FailedCreate"
-_MAKERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+_MAKERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job")
 
 
 def find_uncreated(objects: ClusterObjects, namespace: str, now: datetime) -> Iterator[UncreatedPods]:
@@ -37,22 +39,33 @@ def find_uncreated(objects: ClusterObjects, namespace: str, now: datetime) -> It
     events = objects.list_objects("Event", namespace, fields=_REFUSED).items
     refused = dict.fromkeys(map(_read_subject, sorted(events, key=read_event_time, reverse=True)))
     listed = set[tuple[str, str]]()
-    for kind, name, where in [each for each in refused if each[0] in _MAKERS][:_MAX_WORKLOADS]:
-        maker = objects.get(kind, name, where).object
-        missing = _count_missing(kind, maker) if maker is not None else 0
-        if maker is None or missing <= 0:
+    for kind, name, where in [each for each in refused if each[0] in _MAKERS][:_MAX_READ]:
+        workload, missing = _find_workload(kind, name, where, objects, now)
+        if workload is None or missing <= 0 or (where, workload.label) in listed:
             continue
-        parent = find_controller(maker)
-        is_of_deployment = parent is not None and parent["kind"] == "Deployment"
-        kind, name = ("Deployment", parent["name"]) if parent is not None and is_of_deployment else (kind, name)
-        workload = Workload(kind, name, where, objects, now)
-        refusal = (
-            find_refusal(workload, missing) if workload.is_read and (where, workload.label) not in listed else None
-        )
-        if refusal is not None:
-            listed.add((where, workload.label))
-            reason = explain_refusal(refusal, workload)["text"]
-            yield {"namespace": where, "workload": workload.label, "missing": missing, "reason": reason}
+        refusal = find_refusal(workload, missing)
+        if refusal is None:
+            continue
+        listed.add((where, workload.label))
+        reason = explain_refusal(refusal, workload)["text"]
+        yield {"namespace": where, "workload": workload.label, "missing": missing, "reason": reason}
+        if len(listed) == _MAX_WORKLOADS:
+            return
+
+
+def _find_workload(
+    kind: str, name: str, namespace: str, objects: ClusterObjects, now: datetime
+) -> tuple[Workload | None, int]:
+    """Return the workload of an object that creates pods, and how many pods the object lacks.
+
+    The workload of a Deployment's ReplicaSet is the Deployment. None: it does not exist, or cannot be read.
+    """
+    maker = Workload(kind, name, namespace, objects, now)
+    missing = _count_missing(maker) if maker.is_read else 0
+    parent = find_controller(maker.object) if missing > 0 else None
+    is_of_deployment = parent is not None and parent["kind"] == "Deployment"
+    workload = Workload("Deployment", parent["name"], namespace, objects, now) if parent and is_of_deployment else maker
+    return (workload if workload.is_read else None), missing
 
 
 def _read_subject(event: Json) -> tuple[str, str, str]:
@@ -61,9 +74,11 @@ def _read_subject(event: Json) -> tuple[str, str, str]:
     return str(about.get("kind")), str(about.get("name")), str(about.get("namespace") or "")
 
 
-def _count_missing(kind: str, maker: Json) -> int:
+def _count_missing(maker: Workload) -> int:
     """Return how many pods an object lacks, as its status says."""
-    status = maker.get("status") or {}
-    if kind == "DaemonSet":
+    status = maker.status
+    if maker.kind == "Job":
+        return (count_wanted(maker) or 0) - int(status.get("active") or 0)
+    if maker.kind == "DaemonSet":
         return int(status.get("desiredNumberScheduled") or 0) - int(status.get("currentNumberScheduled") or 0)
-    return int((maker.get("spec") or {}).get("replicas", 1)) - int(status.get("replicas") or 0)
+    return int(maker.spec.get("replicas", 1)) - int(status.get("replicas") or 0)

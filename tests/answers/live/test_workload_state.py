@@ -16,6 +16,7 @@ from herodotus_answers.live.declarations import LiveState, LiveWorkload
 from herodotus_answers.live.workload_objects import Workload, find_kinds
 from herodotus_answers.live.workloads.amount_causes import format_limit
 from herodotus_answers.live.workloads.cron_schedule import parse_schedule
+from herodotus_answers.live.workloads.uncreated_pods import find_uncreated
 from herodotus_answers.live.workloads.workload_autoscaler import explain_autoscaler, find_autoscaler
 from herodotus_answers.live.workloads.workload_codes import CAUSES, STATES
 from herodotus_answers.live.workloads.workload_state import Situation, add_state
@@ -119,6 +120,8 @@ def _is_selected(event: Json, query: str) -> bool:
     involved = event.get("involvedObject")
     if involved is None:
         return True
+    if "reason%3D" in query:
+        return f"reason%3D{event['reason']}&" in query
     is_named = "involvedObject.name" not in query or f"name%3D{involved['name']}%2C" in query
     return is_named and query.count(f"kind%3D{involved['kind']}&") == 1
 
@@ -388,6 +391,28 @@ def test_refusal_before_the_last_creation_does_not_count() -> None:
     assert [c["code"] for c in find("ReplicaSet", a_workload("ReplicaSet"), old, new)["causes"]] == [
         "creation-unexplained"
     ]
+
+
+def test_workloads_without_pods_are_found_behind_many_whose_pods_were_created_since() -> None:
+    objects: list[Json] = []
+    for number in range(12):
+        name = f"web-{number}"
+        objects.append(an_object("StatefulSet", name, {"replicas": 1}, status={"replicas": int(number < 8)}))
+        objects.append(an_event(("StatefulSet", name), "FailedCreate", f"{FORBIDDEN}exceeded", minutes=number))
+    for name, ended in (("backup", {}), ("done", {"conditions": [{"type": "Complete", "status": "True"}]})):
+        spec = {"parallelism": 2, "completions": 3}
+        objects.append(an_object("Job", name, spec, status={"active": 1, "succeeded": 1, **ended}))
+        objects.append(an_event(("Job", name), "FailedCreate", f"{FORBIDDEN}exceeded", minutes=20))
+    found = list(find_uncreated(a_cluster(*objects), "shop", NOW))
+    assert [(each["workload"], each["missing"]) for each in found] == [
+        *((f"StatefulSet/web-{number}", 1) for number in range(8, 12)),
+        ("Job/backup", 1),
+    ]
+    many = [each for each in objects if "web-" not in each["metadata"]["name"]]
+    for number in range(30):
+        many.append(an_object("StatefulSet", f"db-{number}", {"replicas": 1}))
+        many.append(an_event(("StatefulSet", f"db-{number}"), "FailedCreate", "exceeded"))
+    assert len(list(find_uncreated(a_cluster(*many), "shop", NOW))) == 5
 
 
 @pytest.mark.parametrize(("created_by", "counts"), [("web-new", False), ("web-old", True)])
