@@ -129,7 +129,7 @@ def explain_creation(
             words = f"{what} cannot be attached or mounted: "
             given_up = _GAVE_UP.match(message)
             event = {**event, "message": given_up[2]} if given_up and given_up[2] else event
-            if _has_only_given_up(message) and (failed := _find_attachment_error(pod, of, objects)) and not users:
+            if not users and _has_only_given_up(message) and (failed := _find_attachment_error(pod, of, objects)):
                 causes.append(_explain_attachment_error(pod, what, of, failed, objects, now))
                 continue
         causes.append(make_event_cause(code, words, event, now, remedies=remedies, of=of))

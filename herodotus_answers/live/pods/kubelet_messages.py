@@ -267,7 +267,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " refuses it",
         ),
         (
-            r"volume (\S+) is not ready for workloads",
+            r"volume ([\w.-]+) is not ready for workloads",
             "see volume {0} in Longhorn, which does not attach it: its state and its replicas (kubectl describe"
             " volumes.longhorn.io {0} -n longhorn-system)",
         ),

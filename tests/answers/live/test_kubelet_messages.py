@@ -49,6 +49,7 @@ FACTS = {
             "AttachVolume.Attach failed: volume pvc-1 is not ready for workloads",
             "see volume pvc-1 in Longhorn",
         ),
+        ("volume", "volume $(x|sh) is not ready for workloads", ""),  # the remedy has a command with the name
         ("volume", "rpc error: code = Aborted desc = the disk has another category", ""),
         ("start", "words that nobody knows", "see in the log of the container runtime of n1"),
         ("rejection", "words that nobody knows", ""),
