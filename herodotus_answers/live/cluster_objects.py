@@ -136,9 +136,12 @@ class ClusterObjects:
         """Return the names of the objects of a kind, as far as they can be read."""
         return [str(each["metadata"]["name"]) for each in self.list_objects(kind, namespace).items]
 
-    def list_namespaces_of(self, kind: str, name: str) -> list[str]:
-        """Return the namespaces that have an object of a name; [] if not all can be listed, which is not noted."""
-        query = urlencode({"fieldSelector": f"metadata.name={name}", "limit": str(MAX_LISTED)})
+    def list_namespaces_of(self, kind: str, name: str, most: int) -> list[str]:
+        """Return the first namespaces that have an object of a name; [] if not all can be listed, which is not noted.
+
+        The objects are read whole, and a ConfigMap may have a megabyte.
+        """
+        query = urlencode({"fieldSelector": f"metadata.name={name}", "limit": str(most)})
         code, document = self._read(f"{_path(kind, '')}?{query}")
         items = document.get("items") or () if code == _OK else ()
         return sorted(str(each["metadata"]["namespace"]) for each in items)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.live.cluster_objects import count_event, read_event_time
 from herodotus_answers.live.objects import find_controller, is_static
-from herodotus_record.units import join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -334,10 +333,12 @@ def _find_near_key(key: str, known: Sequence[str]) -> str:
 
 def describe_elsewhere(kind: str, name: str, objects: ClusterObjects) -> str:
     """Return a clause on the namespaces that have an object which a pod's own lacks; "" if none is known."""
-    namespaces = objects.list_namespaces_of(kind, name)
+    namespaces = objects.list_namespaces_of(kind, name, _MAX_NAMES + 1)
     if not namespaces:
         return ""
-    where = f"namespace {namespaces[0]} has" if len(namespaces) == 1 else f"{join_limited(namespaces, _MAX_NAMES)} have"
+    others = " and others" if len(namespaces) > _MAX_NAMES else ""
+    named = f"namespaces {', '.join(namespaces[:_MAX_NAMES])}{others} have"
+    where = f"namespace {namespaces[0]} has" if len(namespaces) == 1 else named
     return f" ({where} one of that name, which only pods of its own namespace can use)"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
@@ -13,6 +13,7 @@ from herodotus_answers.live.cluster_objects import ClusterObjects
 from herodotus_answers.live.codes import CAUSES, STATES
 from herodotus_answers.live.declarations import LiveState
 from herodotus_answers.live.objects import is_running_well, withdraw_placement
+from herodotus_answers.live.pod_facts import describe_elsewhere
 from herodotus_answers.live.pods.pod_state import find_state, is_decision_enough
 from herodotus_answers.live.pods.pod_timeline import MAX_ENTRIES, build_timeline
 from herodotus_answers.live.workloads.deletions import list_deletions
@@ -746,6 +747,29 @@ def test_topology_key_that_no_node_has_is_told_with_the_one_that_is_much_like_it
     assert "topology-key-unknown" not in spread("example.com/rack")
     assert "topology-key-unknown" not in spread("topology.kubernetes.io/region")
     assert "topology-key-unknown" not in spread("topology.example.com/zone")
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        (0, ""),
+        (1, " (namespace n0 has one of that name, which only pods of its own namespace can use)"),
+        (2, " (namespaces n0, n1 have one of that name, which only pods of its own namespace can use)"),
+        (
+            9,
+            " (namespaces n0, n1, n2, n3 and others have one of that name, which only pods of its own namespace"
+            " can use)",
+        ),
+    ],
+)
+def test_a_few_namespaces_are_read_that_have_an_object_of_a_name(there: int, words: str) -> None:
+    def fetch(path: str) -> tuple[int, Json]:
+        query = dict(parse_qsl(urlsplit(path).query))
+        assert query["fieldSelector"] == "metadata.name=settings"
+        read = range(min(there, int(query["limit"])))
+        return 200, {"items": [{"metadata": {"name": "settings", "namespace": f"n{i}"}} for i in read]}
+
+    assert describe_elsewhere("ConfigMap", "settings", ClusterObjects(fetch)) == words
 
 
 def test_of_labels_that_no_node_has_those_of_operators_are_told_and_not_all_that_a_user_writes() -> None:
