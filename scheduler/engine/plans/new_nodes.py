@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count, islice
+from typing import Final
 
 import msgspec
 
@@ -34,6 +35,8 @@ from scheduler.engine.plans.verification import ADD_NODES, CREATE, PlannedStep, 
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.nodes import HOSTNAME, copy_node
 
+_UNCORDONING: Final = 0.5  # of the time, before new nodes are tried
+
 
 class NodesSearch:
     """The search for the fewest nodes after which the targets fit."""
@@ -55,20 +58,32 @@ class NodesSearch:
         self._world, self._targets, self._verification = world, targets, verification
         self._uncordoning, self._max_nodes, self._exist = uncordoning, max_nodes, exist
         self.result = uncordoning.result
+        self._is_unfinished = False  # because the time was over
 
     def find(self) -> None:
         """Look for nodes to uncordon, and without a plan for new nodes."""
-        self._uncordoning.find()
-        self._uncordoning.improve()
-        before = self.result
-        if before.plans:
-            return
+        with self._world.limit.share(_UNCORDONING):
+            self._uncordoning.find()
+            if not self.result.plans:
+                self._uncordoning.improve()
+        if not self.result.plans:
+            self._find_new_nodes()
+
+    def improve(self) -> None:
+        """Look for fewer nodes to uncordon, or for new nodes again if the time was over: those that hold are fewest."""
+        if self._uncordoning.result.plans:
+            self._uncordoning.improve()
+        elif self._is_unfinished and not self.result.plans:
+            self._find_new_nodes()
+
+    def _find_new_nodes(self) -> None:
+        before = self._uncordoning.result
         self.result = SearchResult(bound=before.bound, failures=before.failures.copy())
-        reason = "only copies of the present nodes were tried"
+        reason, self._is_unfinished = "only copies of the present nodes were tried", False
         try:
             self._add_nodes()
         except TimeOverError as e:
-            reason = str(e)
+            reason, self._is_unfinished = str(e), True
         size, tried = self.result.size, before.bound.sets
         if not self.result.plans:
             self.result.bound = Bound(NOT_PROVEN, self._max_nodes, tried, reason)
@@ -76,9 +91,6 @@ class NodesSearch:
             self.result.bound = Bound(NOT_PROVEN, size, tried, "fewer nodes did not hold for every draw")
         else:
             self.result.bound = Bound(EXHAUSTIVE, size, tried)
-
-    def improve(self) -> None:
-        """Do nothing: `find` ends with the smallest plans."""
 
     def _add_nodes(self) -> None:
         """Add the plans of the smallest number of new nodes to the result, and what went wrong with others."""
@@ -111,6 +123,7 @@ class NodesSearch:
         copies = {shape: next(self._name_copies(shape, 1)) for shape in shapes}
         with self._world.tried():
             for shape, name in copies.items():
+                self._world.limit.check()
                 self._world.add_node(shape, name)
             masks = [self._world.find_feasible(target)[0] for target in kinds]
             index = self._world.nodes.index

@@ -9,6 +9,7 @@ undone in the reverse order.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -45,6 +46,7 @@ class SimulatedClaims:
         self._changes: list[tuple[ResourceClaim, ResourceClaim | None]] = []  # the claim as set, and as it was before
         self._specs: dict[tuple[str, str], ResourceClaimSpec] = {}  # by namespace and name of a template
         self._created = 0
+        self._slices: defaultdict[str, list[ResourceSlice]] | None = None  # by node, once one is copied or removed
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
@@ -144,20 +146,29 @@ class SimulatedClaims:
 
     def copy_devices(self, like: str, node: str) -> None:
         """Copy the ResourceSlices of the node `like` for the new node `node`, in pools with their own names."""
-        for each in self._objects.all(ResourceSlice):
-            if each.spec.node_name != like:
-                continue
+        slices = self._index_slices()
+        for each in [*slices[like]]:
             pool = each.spec.pool
             name = node if pool.name == like else f"{pool.name}-{node}"
             spec = msgspec.structs.replace(each.spec, node_name=node, pool=msgspec.structs.replace(pool, name=name))
             metadata = msgspec.structs.replace(each.metadata, name=f"{each.metadata.name}-{node}", uid="")
-            self._objects.set(msgspec.structs.replace(each, metadata=metadata, spec=spec))
+            copied = msgspec.structs.replace(each, metadata=metadata, spec=spec)
+            self._objects.set(copied)
+            slices[node].append(copied)
 
     def remove_devices(self, node: str) -> None:
         """Remove the ResourceSlices of a node; slices for several nodes stay."""
-        for each in self._objects.all(ResourceSlice):
-            if each.spec.node_name == node:
-                self._objects.remove(each)
+        for each in self._index_slices().pop(node, ()):
+            self._objects.remove(each)
+
+    def _index_slices(self) -> defaultdict[str, list[ResourceSlice]]:
+        """Return the slices by node. A search copies those of thousands of nodes."""
+        if self._slices is None:
+            self._slices = defaultdict(list)
+            for each in self._objects.all(ResourceSlice):
+                if each.spec.node_name:
+                    self._slices[each.spec.node_name].append(each)
+        return self._slices
 
     # --- undoing ----------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,17 @@ def test_a_drain_that_had_time_for_some_runs_says_how_many() -> None:
     assert 1 <= drain["runs"] < 1000
 
 
+def test_cordoned_nodes_that_do_not_help_leave_time_for_new_nodes() -> None:
+    cordoned = [a_node(f"small{i}", f"{1000 + i}m", unschedulable=True) for i in range(30)]
+    full = [a_node("n0"), a_pod("w", "n0", "ReplicaSet/w", "3500m")]
+    wanted = [a_pod(f"big{i}", "", f"ReplicaSet/big{i}", "3", preemptionPolicy="Never") for i in range(2)]
+    names = [f"shop/big{i}" for i in range(2)]
+    review = ask([*cordoned, *full, *wanted], pods=names, kinds=["nodes"], time_limit_seconds=1)
+    (nodes,) = review["kinds"]
+    assert [step["nodes"] for step in nodes["plans"][0]["steps"]] == [["n0-new-1", "n0-new-2"]]
+    assert nodes["bound"]["kind"] == "NotProven"
+
+
 def test_an_interrupted_search_answers_with_what_it_found() -> None:
     objects = [*FULL, *PODS, a_pod("big", "", "ReplicaSet/big", "3")]
     whole = Interruption(0)
