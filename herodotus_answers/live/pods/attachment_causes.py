@@ -45,10 +45,13 @@ def explain_attachment(pod: Json, volume: str, objects: ClusterObjects, now: dat
     if users:
         user = users[0]
         more = f" and {len(users) - 1} more" if len(users) > 1 else ""
-        state = ", which is terminating" if user["metadata"].get("deletionTimestamp") else ""
-        text += f", and pod {user['metadata']['name']}{more} on {user['spec']['nodeName']} uses it{state}"
-        remedies = _release(pod, user, name, objects)
-        look = f"kubectl herodotus pod {user['metadata']['name']} -n {namespace}" if state else ""
+        is_terminating = bool(user["metadata"].get("deletionTimestamp"))
+        kept = _explain_user(user, objects, now)
+        text += f", and pod {user['metadata']['name']}{more} on {user['spec']['nodeName']} uses it"
+        text += ", which is terminating" if is_terminating else ""
+        text += f": {kept['text']}" if kept else ""
+        remedies = kept["remedies"] if kept else _release(pod, user, name, objects)
+        look = f"kubectl herodotus pod {user['metadata']['name']} -n {namespace}" if is_terminating or kept else ""
         return make_cause("volume-attached-elsewhere", text, source, of=of, remedies=remedies, inspect=look)
     for attachment in objects.list_objects("VolumeAttachment").items:
         spec = attachment["spec"]
@@ -79,6 +82,19 @@ def find_claim(pod: Json, volume: str, objects: ClusterObjects) -> Json | None:
         if claim is not None and claim["spec"].get("volumeName") == volume:
             return claim
     return None
+
+
+def _explain_user(user: Json, objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return what keeps a terminating pod from its end, or that the node of a pod is lost; None if nothing is known."""
+    from herodotus_answers.live.pods.pod_ending import find_node_problem, find_termination_causes, list_node_repairs
+
+    if user["metadata"].get("deletionTimestamp"):
+        causes = find_termination_causes(user, objects, now)
+        return next((cause for cause in causes if cause["remedies"]), None)
+    problem = find_node_problem(user, objects, now)
+    if problem is not None:
+        problem["remedies"] = list_node_repairs(user, objects, problem)
+    return problem
 
 
 def _release(pod: Json, user: Json, claim: str, objects: ClusterObjects) -> list[Remedy]:
