@@ -287,11 +287,15 @@ def _untaint(draft: Draft, taint: Taint, place: Place) -> Draft | None:
 
 
 def _may_select_unreserved(place: Place) -> bool:
-    """Return whether the pod may select a node that is not reserved for other pods."""
+    """Return whether the pod may select a node that is not reserved for other pods.
+
+    One that selects no node at all may once its selector is corrected, so that every node counts.
+    """
     nodes = place.nodes
+    selected = match_required_affinity(place.pod, nodes) & nodes.live
     return any(
         not _is_reserved(node, place.pod)
-        for slot in np.flatnonzero(match_required_affinity(place.pod, nodes) & nodes.live)
+        for slot in np.flatnonzero(selected if selected.any() else nodes.live)
         if (node := nodes.nodes[slot]) is not None
     )
 
