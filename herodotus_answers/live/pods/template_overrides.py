@@ -112,10 +112,23 @@ def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) 
             is_in_vain = is_in_vain or not author.yields_to_template
             if author.autoscaler and not suggestion["also"]:
                 instead = _cap_autoscaler(author.autoscaler, suggestion, pod, objects) or _NO_COMMAND
+        if later := _find_later_maker(str(change["field"]), pod, maker, objects):
+            notes.append(f"{later} makes its next Jobs from a template of its own: change that too")
     if not notes:
         return suggestion
     text = f"{suggestion['text']} ({'; '.join(dict.fromkeys(notes))})"
     return suggestion | {"text": text} | (instead if is_in_vain else {})
+
+
+def _find_later_maker(field: str, pod: Json, maker: Json, objects: ClusterObjects) -> str:
+    """Return the CronJob, as KIND/NAME, whose next Jobs get the same value of a field as the pod; "" if none does."""
+    owner = find_controller(maker) if maker["kind"] == "Job" else None
+    if owner is None or owner["kind"] != "CronJob":
+        return ""
+    found = objects.get("CronJob", owner["name"], pod["metadata"]["namespace"]).object
+    if found is None or any(_find_difference(field, pod, {"spec": found["spec"]["jobTemplate"]["spec"]})):
+        return ""
+    return f"CronJob/{owner['name']}"
 
 
 def _cap_autoscaler(name: str, change: Json, pod: Json, objects: ClusterObjects) -> Json | None:

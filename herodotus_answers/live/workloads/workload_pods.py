@@ -100,7 +100,7 @@ def _explain_group(pods: Sequence[Json], workload: Workload, explain: Explain) -
         if node := explanation["outcome"]["node"]:
             headline = f"Waits for a node, and fits {node} by an evaluation of now: its scheduler has not placed it"
         text = _describe_waiting(pods, headline.rstrip("."))
-        remedies = _list_remedies(explanation.get("suggestions") or (), pods, workload)
+        remedies = _list_remedies(_correct(explanation, pod, workload), pods, workload)
         source = "evaluated now" if explanation["attempt"]["source"] == "evaluated" else "last attempt"
         see = f"kubectl herodotus pod {name} -n {workload.namespace}"
         cause = make_cause("pods-waiting", text, source, of=f"Pod/{name}", remedies=remedies, inspect=see)
@@ -175,6 +175,15 @@ def find_undo(workload: Workload, pods: Sequence[Json]) -> Remedy | None:
         text += f", and delete {name}, which the StatefulSet then makes again from it"
         command += f" && kubectl delete pod {name} -n {workload.namespace}"
     return make_remedy(text, command)
+
+
+def _correct(explanation: Json, pod: Json, workload: Workload) -> list[Json]:
+    """Return the suggestions of an explanation, corrected by the template from which the pod was made."""
+    if not explanation.get("suggestions"):
+        return []
+    from herodotus_answers.live.pods.template_overrides import correct_suggestions
+
+    return list(correct_suggestions(explanation, pod, workload.objects)["suggestions"])
 
 
 def _list_remedies(suggestions: Sequence[Json], pods: Sequence[Json], workload: Workload) -> list[Remedy]:
