@@ -34,6 +34,7 @@ from herodotus_answers.live.pods.container_ends import explain_crash_loop, expla
 from herodotus_answers.live.pods.kubelet_advice import advise
 from herodotus_answers.live.pods.probe_causes import describe_unanswered, explain_probes
 from herodotus_answers.live.pods.reference_causes import CREATING, find_missing_references, find_unbound_claims
+from herodotus_answers.live.service_faults import explain_awaited_service
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -215,7 +216,10 @@ def _explain_unready(
         since = container.read_state("running").get("startedAt")
         text = f"{container.label} runs{format_since(since, now)}; the next containers start after it has ended"
         logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
-        return [make_cause("init-container-running", text, source, at=since, inspect=logs)]
+        awaited, what = explain_awaited_service(pod, container, objects)
+        text += f"; {awaited}" if awaited else ""
+        remedies = [make_remedy(what)] if what else []
+        return [make_cause("init-container-running", text, source, at=since, remedies=remedies, inspect=logs)]
     probes = explain_probes(pod, container, events, objects, now)
     if container.status.get("started") is False:  # readiness is not probed before the startup probe has passed
         probes.sort(key=lambda cause: cause["code"] != "probe-startup")

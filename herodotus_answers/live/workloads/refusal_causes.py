@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from herodotus_answers.live.pod_facts import clean, make_cause, make_remedy, quote_patch
 from herodotus_answers.live.pods.claim_causes import describe_finalizers
 from herodotus_answers.live.pods.kubelet_messages import find_remedy
+from herodotus_answers.live.service_faults import NO_SERVICE, find_service_fault
 from herodotus_answers.live.workloads.amount_causes import explain_limit_range, explain_quota
 from herodotus_answers.live.workloads.template_changes import Refusal, change_template, is_template_mutable
 
@@ -196,10 +197,10 @@ def _explain_failed_webhook(refusal: Refusal, workload: Workload) -> LiveCause |
     inspect = ""
     if service:
         namespace, service_name = service
-        fault = _find_service_fault(namespace, service_name, workload)
+        fault = find_service_fault(namespace, service_name, workload.objects)
         text += f" (Service {namespace}/{service_name}{f', which {fault}' if fault else ''})"
         what = find_remedy("webhook", why, server=f"the pods behind Service {service_name} in {namespace}")
-        if fault == _NO_SERVICE:
+        if fault == NO_SERVICE:
             what = f"install Service {service_name} in {namespace} again, or remove the webhook if nothing needs it"
         remedies.append(make_remedy(what))
         inspect = f"kubectl get service,endpointslices,pods -n {namespace}"
@@ -231,24 +232,6 @@ def _parse_service(url: str) -> tuple[str, str] | None:
     """Return namespace and name of the Service that a webhook's URL is for, or None for other hosts."""
     parts = (urlsplit(url).hostname or "").split(".") if url else []
     return (parts[1], parts[0]) if len(parts) >= 3 and parts[2] == "svc" else None
-
-
-_NO_SERVICE: Final = "does not exist now"
-
-
-def _find_service_fault(namespace: str, name: str, workload: Workload) -> str:
-    """Return what is wrong with a Service; "" if nothing is, or if it cannot be read."""
-    objects = workload.objects
-    if objects.is_absent("Service", name, namespace):
-        return _NO_SERVICE
-    if objects.get("Service", name, namespace).object is None:
-        return ""
-    slices = objects.list_objects("EndpointSlice", namespace, labels=f"kubernetes.io/service-name={name}")
-    if slices.missing or not objects.is_served("EndpointSlice"):
-        return ""
-    endpoints = [each for part in slices.items for each in part.get("endpoints") or ()]
-    ready = [each for each in endpoints if (each.get("conditions") or {}).get("ready") is not False]
-    return "" if ready else "has no ready endpoint"
 
 
 def _find_webhooks(name: str, workload: Workload) -> Iterator[tuple[Json, int, Json]]:
