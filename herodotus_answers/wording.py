@@ -23,6 +23,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "volume-limit": "{driver}: {attached} of {limit} volumes attached, the pod brings {new}",
     "volume-affinity": "volume {volume} can only be reached from {wants}",
     "no-volume/elsewhere": "claim {claim} is being provisioned on node {selected}",
+    "no-volume/allowed": "no volume for claim {claim}, and class {storage_class} makes one only where {wants}",
     "no-volume": "no volume for claim {claim}, and class {storage_class} makes none there",
     "no-space": "class {storage_class} has no room there for claim {claim}",
     "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
@@ -91,6 +92,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "volume-affinity/gone": "bring back node {wants}, which does not exist, or delete the claim of volume {volume} and"
     " restore its data to a new one",
     "no-volume": "add a volume for claim {claim} that {node} can reach",
+    "no-volume/allowed": "run the pod where class {storage_class} makes volumes ({wants}), not on {node}",
     "device-claim-elsewhere": "give each pod a claim of its own (resourceClaimTemplateName), or end the other pods that"
     " use the allocated claim: without users it is allocated anew",
     "no-volume/elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
@@ -158,6 +160,8 @@ def _find_key(reason: Reason) -> str:
         return f"{reason.code}/extended"
     if reason.code == "cannot-allocate" and reason.params.get("holders"):
         return "cannot-allocate/used" if reason.params.get("users") else "cannot-allocate/held"
+    if reason.code == "no-volume" and reason.params.get("wants"):
+        return "no-volume/allowed"
     return f"{reason.code}/elsewhere" if "selected" in reason.params else reason.code
 
 

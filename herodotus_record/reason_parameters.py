@@ -107,6 +107,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
     "no-volume": {
         "claim": _CLAIM,
         "storage_class": _CLASS,
+        "wants": ReasonParameter("Nodes for which the class makes volumes, by their labels; absent if any."),
         "selected": ReasonParameter("Node for which the claim is being provisioned, in place of the class."),
     },
     "no-space": {"claim": _CLAIM, "storage_class": _CLASS},

@@ -28,8 +28,9 @@ from scheduler.engine.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    TopologyTerm,
 )
-from scheduler.engine.objects.types import NodeSelector, NodeSelectorTerm
+from scheduler.engine.objects.types import NodeSelector, NodeSelectorTerm, Requirement
 from scheduler.engine.plugins.volume_binding.claims import PodClaims
 from scheduler.engine.plugins.volume_binding.matching import VolumeIndex, VolumeMatch, match_volumes, parse_size
 from scheduler.engine.plugins.volume_binding.scoring import UNKNOWN_CAPACITY, StorageOffer
@@ -205,8 +206,10 @@ class VolumeSearch:
         if storage_class.provisioner in ("", NO_PROVISIONER):
             self._unbound.set_reason(mask, Reason("no-volume", params))
             return mask
-        outside = mask & ~self._matcher.match_topologies(storage_class.allowed_topologies)
-        self._unbound.set_reason(outside, Reason("no-volume", params))
+        topologies = storage_class.allowed_topologies
+        outside = mask & ~self._matcher.match_topologies(topologies)
+        allowed = params | {"wants": _format_topologies(topologies)} if topologies else params
+        self._unbound.set_reason(outside, Reason("no-volume", allowed))
         has_space = self._find_space(claim, storage_class, mask & ~outside)
         full = mask & ~outside & ~has_space
         self._space.set_reason(full, Reason("no-space", params))
@@ -240,6 +243,18 @@ class VolumeSearch:
             column[slots] = capacity.total
         self._provisions.append(StorageOffer(claim, mask & has_space, column))
         return has_space
+
+
+def _format_topologies(terms: Iterable[TopologyTerm]) -> str:
+    """Return the requirements of a class on the labels of nodes; "" if its terms have none."""
+    return " or ".join(
+        " and ".join(
+            selectors.format_requirement(Requirement(key=r.key, operator="In", values=r.values))
+            for r in term.match_label_expressions
+        )
+        for term in terms
+        if term.match_label_expressions
+    )
 
 
 def _format_term(term: NodeSelectorTerm) -> str:
