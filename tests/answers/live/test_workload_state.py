@@ -557,10 +557,16 @@ UNDO = "kubectl rollout undo deployment/web -n shop"
 STATEFUL_UNDO = "kubectl rollout undo statefulset/web -n shop"
 
 
+def a_suggestion(**parts: Any) -> Json:
+    """Return a suggestion for the pods of Deployment web, of a field that its template does not state."""
+    unset = {"field": "spec.template.spec.hostNetwork", "also": [], "deletes": []}
+    return {"text": "lower it", "object": "Deployment/web", "node": "n1", **unset, **parts}
+
+
 def an_evaluation(pod: str, *checked: bool) -> Json:
     """Return an explanation of a waiting pod, with one suggestion for each value of `checked`."""
     suggestions = [
-        {"text": "lower it", "object": "Deployment/web", "node": "n1", "command": f"kubectl {n}", "checked": is_checked}
+        a_suggestion(text=f"lower it, way {n}", command=f"kubectl {n}", checked=is_checked)
         for n, is_checked in enumerate(checked)
     ]
     return {
@@ -646,7 +652,7 @@ def test_an_update_of_a_daemon_set_may_be_undone() -> None:
 
 
 def test_waiting_pods_are_explained_by_the_decision_and_not_by_the_event() -> None:
-    change = {"text": "lower it", "object": "Deployment/web", "node": "n1", "command": "kubectl x", "checked": True}
+    change = a_suggestion(command="kubectl x", checked=True)
     explanation = {
         "headline": "No node fits: too little cpu.",
         "metadata": {"uid": "u-web-a"},
