@@ -209,7 +209,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "PODS TO MOVE": "Pods that would have to go to other nodes.",
     "POINTS": "Normalized score times the plugin's weight; their sum is the total.",
     "POSITION": "Place in the order in which the group's pods are tried, or of the workload in its queue.",
-    "PREEMPTED": "Pod that was evicted from its node, and the pod that got the room.",
+    "PREEMPTED": "Pod that was evicted from its node for one of higher priority.",
     "PREEMPTED BY": "Pod of higher priority for which the victim was evicted.",
     "PREEMPTION": "Whether evicting pods of lower priority would make room, by node.",
     "PREFILTER": "Step before filters, which may exclude nodes at once.",

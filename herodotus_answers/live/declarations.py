@@ -152,6 +152,9 @@ class LivePod(Live):
             "Queue or group in which the pod waits, of Kueue, Volcano or coscheduling; absent for other pods.",
         ]
     ]
+    preempted: NotRequired[
+        Annotated[str, "Pod of the same owner that was preempted last, with its event; of a pod without a node alone."]
+    ]
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on the pod, evaluated now."]]
     autoscalerReports: NotRequired[
         Annotated[list[EventReport], "Autoscalers' events about a pod without a node, newest first; absent if none."]

@@ -76,6 +76,7 @@ def build_live_pod(
     queue: BatchQueue | None = None,
     node_groups: PodNodeGroups | None = None,
     reports: Sequence[EventReport] = (),
+    preempted: str = "",
 ) -> LivePod | None:
     """Return what is known now about a pod, or None if nothing is.
 
@@ -97,6 +98,8 @@ def build_live_pod(
         live["queue"] = queue
     if node_groups is not None:
         live["nodeGroups"] = node_groups
+    if preempted:
+        live["preempted"] = preempted
     if reports:
         live["autoscalerReports"] = list(reports)
     return live

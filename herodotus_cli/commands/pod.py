@@ -354,7 +354,7 @@ def _read_live(
 
         replaced_by = unrecorded.build_undecided(lookup.pod)
     is_undecided = replaced_by is not None or answer["kind"] == "UndecidedPod"
-    state = place = None
+    state, place, preempted = None, None, ""
     reports: list[EventReport] = []
     if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
@@ -369,6 +369,7 @@ def _read_live(
                 lookup.pod, {} if is_undecided else answer, at, objects, attempts if arguments.timeline else None
             )
             reports = _read_reports(lookup.pod, objects)
+            preempted = _describe_preempted(lookup.pod, objects, at)
             place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
     if arguments.timeline and is_explanation and fate in live_objects.FATES_WITHOUT_POD:
         from herodotus_answers.live.pods.pod_timeline import build_timeline_of_gone  # here, because few pods are gone
@@ -394,6 +395,7 @@ def _read_live(
         queue=queue,
         node_groups=groups,
         reports=reports,
+        preempted=preempted,
     )
 
 
@@ -435,6 +437,15 @@ def _read_reports(pod: Json, objects: ClusterObjects) -> list[EventReport]:
     for name in find_node_claims(list_autoscaler_reports(events)):
         events += objects.list_events({"kind": "NodeClaim", "metadata": {"name": name}})
     return list_autoscaler_reports(sorted(events, key=read_event_time))
+
+
+def _describe_preempted(pod: Json, objects: ClusterObjects, now: datetime) -> str:
+    """Return which pod of the owner of a pod without a node was preempted; "" for other pods."""
+    if pod["spec"].get("nodeName"):
+        return ""
+    from herodotus_answers.live.workloads.deletions import describe_preempted  # here, because most pods have a node
+
+    return describe_preempted(pod, objects, now)
 
 
 def _find_place(pod: Json, answer: Json, now: datetime, objects: ClusterObjects) -> QueuePlace | None:

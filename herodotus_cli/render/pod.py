@@ -290,6 +290,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         ("POD GROUP", _pod_group(answer)),
         *(("DEVICES", text) for text in _devices(answer)),
         *(("PREEMPTION", text) for text in _preemption(answer) if is_detailed or _has_victims(answer)),
+        ("PREEMPTED", (answer.get("live") or {}).get("preempted", "")),
         ("EVICTED", _describe_room(answer, view)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy")) if is_detailed else ""),
         ("NEXT TRY", _next_try(answer, view)),

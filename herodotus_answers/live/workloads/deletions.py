@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.objects import find_controller
 from herodotus_answers.live.pod_facts import clean, format_ago, name_event
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ _MAX: Final = 3  # sentences
 # Of a controller about its own object, whose message names the pod.
 _BY_OWNER: Final = "SuccessfulDelete"
 _OF_MAKER: Final = "SuccessfulCreate"
+_PREEMPTED: Final = "Preempted"
+_FOLLOWED: Final = ("ReplicaSet", "StatefulSet", "Job", "ReplicationController")  # they replace a preempted pod
 _MAKERS: Final = ("Job", "ReplicaSet", "StatefulSet", "DaemonSet")
 _ASSIGNED: Final = re.compile(r"Successfully assigned \S+ to (\S+)$")
 # Reasons of events about a pod, after which it is deleted: by kube-scheduler, taint manager, kubelet, autoscalers.
 _OF_POD: Final = (
-    "Preempted",
+    _PREEMPTED,
     "TaintManagerEviction",
     "Evicted",
     "EvictedByVPA",
@@ -47,6 +50,31 @@ def list_deletions(pod: str, namespace: str, objects: ClusterObjects, now: datet
         sentences = [f"pod {pod} existed{node}: its last event is{_quote(own[-1], now)}"]
         return [*sentences, *_describe_makers(pod, namespace, objects, now)]
     return [_describe(event, pod, now) for event in found[:_MAX]]
+
+
+def find_preempted(pod: Json, objects: ClusterObjects) -> Json | None:
+    """Return the last event that a scheduler preempted a pod of the same owner, for a pod without a node; None if none.
+
+    The preempted pod no longer exists. It is known by its name, which begins with that of its owner.
+    """
+    owner = find_controller(pod)
+    if owner is None or owner["kind"] not in _FOLLOWED or pod["spec"].get("nodeName"):
+        return None
+    end = r"\d+" if owner["kind"] == "StatefulSet" else "[a-z0-9]+"
+    is_of_owner = re.compile(rf"{re.escape(owner['name'])}-{end}").fullmatch
+    events = objects.list_objects("Event", pod["metadata"]["namespace"], fields=f"reason={_PREEMPTED}").items
+    found = (
+        event
+        for event in events
+        if (about := event.get("involvedObject") or {}).get("kind") == "Pod" and is_of_owner(str(about.get("name")))
+    )
+    return max(found, key=read_event_time, default=None)
+
+
+def describe_preempted(pod: Json, objects: ClusterObjects, now: datetime) -> str:
+    """Return which pod of the same owner a scheduler preempted last, for a pod without a node; "" if none is known."""
+    event = find_preempted(pod, objects)
+    return f"{event['involvedObject']['name']} of the same owner{_quote(event, now)}" if event else ""
 
 
 def describe_last_event(kind: str, name: str, namespace: str, objects: ClusterObjects, now: datetime) -> str:
