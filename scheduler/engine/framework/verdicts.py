@@ -105,7 +105,11 @@ class Verdicts:
 
     def verdict_at(self, slot: int) -> Verdict:
         """Return the verdict on the node in `slot` (its row index in the columns)."""
-        return self.table[0 if self.ids is None else int(self.ids[slot])]
+        return self.table[self.id_at(slot)]
+
+    def id_at(self, slot: int) -> int:
+        """Return the position in `table` of the verdict on the node in `slot`."""
+        return 0 if self.ids is None else int(self.ids[slot])
 
     def with_rows(self, where: NDArray[np.intp], part: Verdicts, slots: int) -> Verdicts:
         """Return a copy with the verdicts `part` on the nodes in the slots `where` (row indices).

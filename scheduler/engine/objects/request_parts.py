@@ -6,7 +6,7 @@ runs alone beside the sidecars started before it, and pod-level resources replac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from herodotus_record.units import format_requested
@@ -25,16 +25,37 @@ class _Part(NamedTuple):
     amount: int
 
 
-def describe_parts(pod: Pod, resource: str) -> str:
-    """Return as text which containers make up the pod's request for a resource, such as `main 8 + sidecar side 8`.
+def describe_parts(pod: Pod, resources: Collection[str]) -> dict[str, str]:
+    """Return, by resource, which containers make up the pod's request as text, such as `main 8 + sidecar side 8`.
 
-    The largest parts come first. Returns "" if the pod has only one container, whose request is the pod's.
+    The largest parts come first. A text is "" if the pod has only one container, whose request is the pod's. Each
+    container's requests are read once, because a user may write thousands of resources and of containers.
     """
+    running = _group_by_resource(pod.spec.containers, resources)
+    init = _group_by_resource(pod.spec.init_containers, resources)
+    return {resource: _describe(pod, resource, running[resource], init[resource]) for resource in resources}
+
+
+def _group_by_resource(
+    containers: Iterable[Container] | None, resources: Collection[str]
+) -> dict[str, list[Container]]:
+    """Return for each of the resources the containers that request it, in their order."""
+    requesting: dict[str, list[Container]] = {resource: [] for resource in resources}
+    for container in containers or ():
+        for resource in _requests(container) or ():
+            if resource in requesting:
+                requesting[resource].append(container)
+    return requesting
+
+
+def _describe(pod: Pod, resource: str, running: Sequence[Container], init: Sequence[Container]) -> str:
+    """Return the text for one resource, which the containers `running` and the init containers `init` request."""
     spec = pod.spec
-    running = [_Part(c.name, _amount(_requests(c), resource)) for c in spec.containers or ()]
-    parts, init = list(_list_sidecars(pod, resource)) + running, _find_largest_step(pod, resource)
-    if sum(part.amount for part in init) > sum(part.amount for part in parts):
-        parts = init
+    parts = [_Part(f"sidecar {c.name}", _amount(_requests(c), resource)) for c in init if _is_sidecar(c)]
+    parts += [_Part(c.name, _amount(_requests(c), resource)) for c in running]
+    step = _find_largest_step(resource, init)
+    if sum(part.amount for part in step) > sum(part.amount for part in parts):
+        parts = step
     at_pod_level = is_at_pod_level(pod, resource)
     if at_pod_level:
         requests = spec.resources.requests if spec.resources else None
@@ -53,28 +74,26 @@ def describe_parts(pod: Pod, resource: str) -> str:
     return " + ".join(f"{part.name} {format_requested(resource, part.amount)}" for part in parts)
 
 
-def _list_sidecars(pod: Pod, resource: str) -> Iterator[_Part]:
-    for container in pod.spec.init_containers or ():
-        if container.restart_policy == _SIDECAR:
-            yield _Part(f"sidecar {container.name}", _amount(_requests(container), resource))
-
-
-def _find_largest_step(pod: Pod, resource: str) -> list[_Part]:
+def _find_largest_step(resource: str, containers: Iterable[Container]) -> list[_Part]:
     """Return the parts of the largest init step: an init container and the sidecars that start before it.
 
-    Returns an empty list if no init container requests the resource.
+    `containers` are the init containers that request the resource. Returns an empty list if none of them ends.
     """
-    largest: list[_Part] = []
     sidecars: list[_Part] = []
-    for container in pod.spec.init_containers or ():
+    largest: tuple[int, _Part, int] | None = None  # the sum, the init container, and the number of sidecars before it
+    beside = 0  # what the sidecars so far request
+    for container in containers:
         amount = _amount(_requests(container), resource)
-        if container.restart_policy == _SIDECAR:
+        if _is_sidecar(container):
             sidecars.append(_Part(f"sidecar {container.name}", amount))
-            continue
-        step = [_Part(f"init container {container.name}", amount), *sidecars]
-        if sum(part.amount for part in step) > sum(part.amount for part in largest):
-            largest = step
-    return largest
+            beside += amount
+        elif largest is None or amount + beside > largest[0]:
+            largest = amount + beside, _Part(f"init container {container.name}", amount), len(sidecars)
+    return [] if largest is None else [largest[1], *sidecars[: largest[2]]]
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == _SIDECAR
 
 
 def _requests(container: Container) -> Amounts | None:

@@ -56,6 +56,7 @@ DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
 _MAX_UNOFFERED: Final = 64  # nodes whose reason has the capacity; each may be a verdict of its own
+_MAX_REPEATED: Final = 4096  # reasons in these verdicts together, because a user may request thousands of resources
 _AT_ONCE: Final = 40  # resources that are compared in one matrix; with the number of the group they fill an int64
 
 
@@ -182,18 +183,20 @@ class NodeResourcesFit(BasePlugin):
         They are the containers' parts of the request and, for an extended resource, the node's capacity if that exceeds
         its allocatable; for ephemeral storage, of which the kubelet keeps a part, only if nothing is allocatable.
         """
-        scarce = {r.params["resource"] for v in verdicts.table for r in v.reasons if r.code == "insufficient"}
-        parts = {resource: describe_parts(pod.pod, resource) for resource in scarce}
+        short = [{r.params["resource"] for r in v.reasons if r.code == "insufficient"} for v in verdicts.table]
+        scarce = set[str]().union(*short)
+        parts = describe_parts(pod.pod, scarce)
         explained = verdicts.with_parameters(
             lambda reason: {"parts": text} if (text := parts.get(reason.params.get("resource", ""), "")) else {}
         )
-        unoffered: dict[int, Verdict] = {}
-        for resource in sorted(each for each in scarce if is_extended(each) or each == STORAGE):
+        capacities: dict[int, dict[str, str]] = {}
+        most = min(_MAX_UNOFFERED, _MAX_REPEATED // max(len(scarce), 1))
+        for resource in sorted(r for r in scarce & _list_capacities(nodes) if is_extended(r) or r == STORAGE):
             for slot, capacity in _find_unoffered(resource, nodes).items():
-                verdict = unoffered.get(slot) or explained.verdict_at(slot)
-                reasons = tuple(_with_capacity(reason, resource, capacity) for reason in verdict.reasons)
-                if reasons != verdict.reasons and (len(unoffered) < _MAX_UNOFFERED or slot in unoffered):
-                    unoffered[slot] = Verdict(verdict.code, reasons)
+                is_shown = slot in capacities or len(capacities) < most
+                if is_shown and resource in short[verdicts.id_at(slot)]:
+                    capacities.setdefault(slot, {})[resource] = capacity
+        unoffered = {slot: _with_capacities(explained.verdict_at(slot), each) for slot, each in capacities.items()}
         return explained.with_verdicts(unoffered, nodes.slots)
 
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
@@ -262,6 +265,13 @@ class NodeResourcesFit(BasePlugin):
         return resource in args.ignored_resources or resource.split("/")[0] in args.ignored_resource_groups
 
 
+def _list_capacities(nodes: NodeColumns) -> frozenset[str]:
+    """Return the resources of which a node states its capacity. Users choose the names in requests, but not these."""
+    return nodes.cached(
+        "capacities", lambda: frozenset().union(*(n.status.capacity or () for n in nodes.nodes if n is not None))
+    )
+
+
 def _find_unoffered(resource: str, nodes: NodeColumns) -> Mapping[int, str]:
     """Return the capacity of a resource by node slot, for nodes that do not offer it, or not all of it if extended."""
 
@@ -279,9 +289,14 @@ def _find_unoffered(resource: str, nodes: NodeColumns) -> Mapping[int, str]:
     return nodes.cached(("unoffered", resource), find)
 
 
-def _with_capacity(reason: Reason, resource: str, capacity: str) -> Reason:
-    is_about = reason.code == "insufficient" and reason.params["resource"] == resource
-    return Reason(reason.code, {**reason.params, "capacity": capacity}) if is_about else reason
+def _with_capacities(verdict: Verdict, capacities: Mapping[str, str]) -> Verdict:
+    """Return the verdict with the capacity in each reason for a resource that `capacities` contains."""
+
+    def extend(reason: Reason) -> Reason:
+        capacity = capacities.get(reason.params["resource"]) if reason.code == "insufficient" else None
+        return Reason(reason.code, {**reason.params, "capacity": capacity}) if capacity else reason
+
+    return Verdict(verdict.code, tuple(map(extend, verdict.reasons)))
 
 
 def _order_requests(pod: PodInfo) -> list[tuple[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
-from scheduler.engine.plugins import IN_TREE
+from scheduler.engine.objects import request_parts
+from scheduler.engine.plugins import IN_TREE, node_resources_fit
 from scheduler.engine.plugins.image_locality import ImageLocality
 from scheduler.engine.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
 from scheduler.engine.plugins.taint_toleration import TaintToleration
@@ -421,6 +423,30 @@ def test_a_shortage_tells_the_capacity_that_is_not_allocatable() -> None:
     sick.json["status"]["capacity"] = {"x.example/npu": "8", "cpu": "64"}
     found = params_by_node(columns_of([sick, make_node("none")]), make_pod().request({"x.example/npu": 1}))
     assert found == {"sick": {"resource": "x.example/npu", "capacity": "8"}, "none": {"resource": "x.example/npu"}}
+
+
+def test_work_and_reasons_of_a_shortage_do_not_grow_with_names_times_nodes_or_containers() -> None:
+    names, sick = [f"x.example/r{i}" for i in range(1000)], [make_node(f"n{i}") for i in range(50)]
+    for i, node in enumerate(sick):
+        node.json["status"]["capacity"] = {"x.example/npu": str(i + 1)}
+    pod = make_pod("many").container(dict.fromkeys([*names, "x.example/npu"], 1), name="all")
+    for i in range(100):
+        pod.container(name=f"idle{i}")
+    with (
+        patch.object(node_resources_fit, "_find_unoffered", wraps=node_resources_fit._find_unoffered) as compared,
+        patch.object(request_parts, "_requests", wraps=request_parts._requests) as read,
+    ):
+        verdicts = next(run.verdicts for run in decide(columns_of(sick), pod).trace.filters if run.verdicts.table[1:])
+    assert [call.args[0] for call in compared.call_args_list] == ["x.example/npu"]
+    assert read.call_count <= 101 + len(names) + 1  # once for each container, and for each request
+    assert 2 * 1001 <= sum(len(verdict.reasons) for verdict in verdicts.table) <= 5 * 1001
+
+
+def test_an_init_container_adds_to_the_sidecars_that_start_before_it_only() -> None:
+    pod = make_pod().container({"cpu": "1"}, name="early", sidecar=True).container({"cpu": "6"}, name="a", init=True)
+    pod.container({"cpu": "2"}, name="late", sidecar=True).container({"cpu": "1"}, name="main")
+    found = params_by_node(columns_of([make_node("n").allocatable(cpu="4")]), pod)
+    assert found == {"n": {"resource": "cpu", "parts": "init container a 6 + sidecar early 1"}}
 
 
 def test_a_taken_port_tells_the_pod_that_uses_it() -> None:
