@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -117,7 +118,7 @@ class DeviceParity:
         self.figures.counts["decisions with claims"] += 1
         self.figures.same("cached results", name, [], differences_when_repeated(evaluated))
         if attempt.ended == "bound":
-            self._compare_bound(pod, name, attempt, evaluated, ours)
+            self._compare_bound(pod, name, attempt, evaluated, ours, takes_over=_takes_over_allocation(pod, objects))
         else:
             self._compare_rejected(pod, name, attempt, evaluated, ours)
         if self._keep and len(self.figures.disagreements) > before:
@@ -180,7 +181,9 @@ class DeviceParity:
         self.figures.same("PreEnqueue", name, condition["message"], ", ".join(ours["preEnqueue"]["reasons"]))
         self._end(pod)
 
-    def _compare_bound(self, pod: Json, name: str, attempt: Attempt, evaluated: EvaluatedPod, ours: Json) -> None:
+    def _compare_bound(
+        self, pod: Json, name: str, attempt: Attempt, evaluated: EvaluatedPod, ours: Json, *, takes_over: bool
+    ) -> None:
         figures = self.figures
         feasible, totals = ours.get("feasible") or [], ours.get("totals") or {}
         best = [node for node in feasible if not totals or totals[node] == max(totals.values())]
@@ -191,7 +194,8 @@ class DeviceParity:
         bound = eventually(lambda: self._bound(name), f"{name} to have a node")
         self._compare_devices(bound, name, attempt.node, evaluated)
         self._api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": {"phase": "Running"}})
-        self._compare_locally(name, attempt)
+        if not takes_over:  # local mode frees the claims that only this pod uses, as kube-controller-manager does
+            self._compare_locally(name, attempt)
         self._running.append(bound)
 
     def _bound(self, name: str) -> Json | None:
@@ -317,6 +321,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items() if k not in ("shareID", "allocationTimestamp") and v is not None}
     return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _takes_over_allocation(pod: Json, objects: Iterable[Json]) -> bool:
+    """Return whether one of the pod's claims is allocated, but has no user since the last one ended."""
+    names = {each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims") or ()}
+    return any(
+        claim["metadata"]["name"] in names
+        and "allocation" in claim.get("status", {})
+        and not claim["status"].get("reservedFor")
+        for claim in objects
+        if claim["kind"] == "ResourceClaim"
+    )
 
 
 def _meets_a_bug(message: str, evaluated: EvaluatedPod) -> bool:
