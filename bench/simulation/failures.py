@@ -104,7 +104,7 @@ def stall_disk(scene: Scene, replica: SimulatedReplica) -> End:
 def fill_disk(scene: Scene, replica: SimulatedReplica) -> End:
     """Let a host's disk be full."""
     host = replica.host
-    host.disk_is_full = True
+    host.disk_is_full, host.freed_bytes = True, 0
     return partial(setattr, host, "disk_is_full", False)
 
 

@@ -78,6 +78,7 @@ class Host:
 
     def __init__(self) -> None:
         self.disk_is_full = False
+        self.freed_bytes = 0  # of a full disk
         self.disk_is_stalled = False
         self.disk_waiters = Waiters()
         self.clock_offset_s = 0.0  # by which its wall clock is ahead
@@ -86,6 +87,12 @@ class Host:
         """End a stall of the disk: the writes that wait go on."""
         self.disk_is_stalled = False
         self.disk_waiters.wake()
+
+    def take_freed_bytes(self, size: int) -> bool:
+        """Use room that a full disk has since a file was truncated. Return False, and use none, if it is too little."""
+        has_room = self.freed_bytes >= size
+        self.freed_bytes -= size if has_room else 0
+        return has_room
 
 
 class Trap:

@@ -51,6 +51,7 @@ _os_open: Final = os.open
 _os_close: Final = os.close
 _os_write: Final = os.write
 _os_pwrite: Final = os.pwrite
+_os_truncate: Final = os.truncate
 _os_read: Final = os.read
 _os_getpid: Final = os.getpid
 _os_exit: Final = os._exit
@@ -91,6 +92,7 @@ def install() -> None:
             "close": _close,
             "write": write_file,
             "pwrite": _pwrite,
+            "truncate": _truncate,
             "read": _read,
             "getpid": _getpid,
             "nice": lambda increment: 0,
@@ -457,7 +459,7 @@ def _close(file: int) -> None:
 def write_file(file: int, data: bytes) -> int:
     """Write to a file in two halves. A process may lose its turn, or its life, before, amid and after its own write.
 
-    A full disk refuses the write, or the second half of it.
+    A full disk refuses the write, or the second half of it, where a truncated file has left no room.
     """
     process = current_process()
     if process is None or file not in process.files:
@@ -465,7 +467,7 @@ def write_file(file: int, data: bytes) -> int:
     written, half = 0, len(data) // 2
     for part in (data[:half], data[half:]):
         _reach_disk(process, "write")
-        if process.host.disk_is_full:
+        if process.host.disk_is_full and not process.host.take_freed_bytes(len(part)):
             if written:
                 return written
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -480,6 +482,14 @@ def _pwrite(file: int, data: bytes, offset: int) -> int:
     if process is not None:
         _reach_disk(process, "overwrite")
     return _os_pwrite(file, data, offset)
+
+
+def _truncate(path: str | os.PathLike[str], length: int) -> None:
+    """Truncate a file, which gives a full disk room for as much."""
+    process = current_process()
+    if process is not None and process.host.disk_is_full:
+        process.host.freed_bytes += max(os.path.getsize(path) - length, 0)
+    _os_truncate(path, length)
 
 
 def _reach_disk(process: VirtualProcess, point: str) -> None:
