@@ -8,7 +8,7 @@ import pytest
 
 from herodotus_answers.live.pod_facts import list_containers
 from herodotus_answers.live.service_faults import explain_awaited_service
-from tests.answers.live.test_pod_state import a_cluster, a_pod
+from tests.answers.live.clusters import a_cluster, a_pod
 
 Json = dict[str, Any]
 
