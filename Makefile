@@ -99,7 +99,7 @@ unit: $(STAMP) ## the tests of every change: neither slow nor wide, and without 
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "not slow and not wide" $(SYSTEMS:%=--ignore=%)
 
-wide: system $(STAMP) ## further examples of what `make test` holds: cases of users, recorded decisions, seeds; ten minutes
+wide: system $(STAMP) ## what `make test` leaves out: most cases of users, recordings and seeds, PostgreSQL, pages in a browser; ten minutes
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "wide and not slow" $(SYSTEMS:%=--ignore=%)
 

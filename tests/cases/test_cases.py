@@ -99,7 +99,7 @@ def cluster(
         yield found
 
 
-@pytest.mark.parametrize("case", widen(CASES, every=4), ids=[f"{p.parent.name}/{p.stem}" for p in CASES], indirect=True)
+@pytest.mark.parametrize("case", widen(CASES, every=6), ids=[f"{p.parent.name}/{p.stem}" for p in CASES], indirect=True)
 def test_case(case: Json, cluster: Cluster) -> None:
     first = ""
     for question in case["questions"]:

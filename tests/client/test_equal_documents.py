@@ -42,6 +42,7 @@ from tests.builders import MONDAY_US, a_decision, bound
 from tests.cli.service import PROXY, command, status
 from tests.endpoint.service import a_service, rows
 from tests.support.answering_scheduler import POD, answering, packed, placed
+from tests.support.breadth import widen
 from tests.support.client_records import NOWHERE, POINTS, TABLE
 from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler
 
@@ -281,7 +282,7 @@ def test_at_least_sixty_questions_are_compared() -> None:
     assert len(CASES) >= 60
 
 
-@pytest.mark.parametrize("case", CASES, ids=name)
+@pytest.mark.parametrize("case", widen(CASES, every=2), ids=name)
 def test_service_client_and_plugin_have_one_document(served: Served, case: Case) -> None:
     document = ask_service(served, case.question)
     with Client(served.url) as client:
@@ -322,7 +323,7 @@ def through_kubectl(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return environ
 
 
-@pytest.mark.parametrize("case", LIVE, ids=name)
+@pytest.mark.parametrize("case", widen(LIVE, every=2), ids=name)
 def test_the_plugin_adds_nothing_but_live(served: Served, through_kubectl: dict[str, str], case: Case) -> None:
     printed = ask_plugin(case.words, manifest=served.manifest, environ=through_kubectl)
     live = printed.pop("live")

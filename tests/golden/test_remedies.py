@@ -69,7 +69,7 @@ def slot_of(of: EvaluatedCase, name: str) -> int:
     return slot
 
 
-@pytest.mark.parametrize(("family", "least"), [("resources", 40), ("taints", 60), ("mixed", 20), ("edge", 2)])
+@pytest.mark.parametrize(("family", "least"), [("edge", 2), ("mixed", 20), *(pytest.param(*each, marks=pytest.mark.wide) for each in (("resources", 40), ("taints", 60)))])
 def test_a_node_is_feasible_after_the_proposed_changes(family: str, least: int) -> None:
     checked = 0
     for case in cases_of(family):

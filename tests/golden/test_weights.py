@@ -8,6 +8,7 @@ import pytest
 from herodotus_answers.balance import build_balance
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from tests.support.recordings import EvaluatedCase, cases_of, decided
+from tests.support.breadth import widen
 
 WEIGHTS = {"NodeResourcesFit": 7, "ImageLocality": 0, "TaintToleration": 1, "NodeAffinity": 5}
 
@@ -24,7 +25,7 @@ def best(of: EvaluatedCase) -> set[str]:
     return {of.table.names[slot] for slot, rank in enumerate(of.decision.rank) if rank == 1}
 
 
-@pytest.mark.parametrize("family", ["mixed", "taints", "images", "nodeaffinity"])
+@pytest.mark.parametrize("family", widen(("mixed", "taints", "images", "nodeaffinity"), every=4))
 def test_reweighed_winners_equal_the_scheduler_s(family: str) -> None:
     questions = [{k: v for k, v in case.items() if k not in ("expect", "config")} for case in cases_of(family)]
     weighed = moved = 0

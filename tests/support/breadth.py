@@ -9,7 +9,7 @@ import pytest
 
 
 def widen(values: Iterable[Any], every: int) -> list[Any]:
-    """Return the values as parameters of a test: the first of each `every` values, and the others marked `wide`.
+    """Return the values as parameters of a test; of each `every` values all but the first are marked `wide`.
 
     The others are further examples of the same promise: `make test` leaves them out, `make wide` runs them.
     """

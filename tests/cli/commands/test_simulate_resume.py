@@ -19,6 +19,7 @@ from scheduler.offline.traces.document import write_trace
 from scheduler.offline.traces.importing import import_csv
 from tests.cli.service import Ran, command
 from tests.processes import ROOT, eventually
+from tests.support.breadth import widen
 
 STOCK = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PACKED = f"""{STOCK}profiles:
@@ -53,7 +54,7 @@ def simulate(folder: Path, *more: str) -> Ran:
     return command(*words(folder, "--processes", "1", *more))
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", widen(("2", "1"), every=2))
 def test_a_killed_simulation_continues_with_the_runs_that_had_ended(folder: Path, processes: str) -> None:
     runs = folder / "runs.jsonl"
     asked = words(folder, "--seeds", str(SEEDS), "--processes", processes, "--resume", str(runs), "-o", "json")

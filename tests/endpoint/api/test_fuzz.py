@@ -19,6 +19,8 @@ from herodotus_record.model import Decision, FilterColumn, Frame, ScoreColumn
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
 
+pytestmark = pytest.mark.wide  # test_ingest.py has single frames of each kind
+
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 BASE = a_decision(
     rejected={"worker-3": {"NodeResourcesFit": INSUFFICIENT_CPU}}, points={"worker-1": {"ImageLocality": 3}}

@@ -21,15 +21,6 @@ FIRST = a_decision(pod="web-1", sequence=1)
 THIRD = a_decision(pod="job-1", namespace="ci", sequence=4)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgresql.Server | None]:
-    if not postgresql.BINARIES:
-        yield None
-        return
-    with postgresql.Server() as started:
-        yield started
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> Iterator[Service]:
     url = ""

@@ -22,6 +22,8 @@ from tests.support.suggestions import LOWER
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.wide  # drives Chromium
+
 NODES = ("worker-1", "worker-2", "worker-10")
 FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES} | {"worker-10": {"NodeUnschedulable": CORDONED}}
 UNCORDON = Suggestion("worker-10", (Reason("uncordon"),), "", is_checked=False)

@@ -21,12 +21,13 @@ from tests.builders import CORDONED, INSUFFICIENT_CPU, a_decision, a_table, boun
 from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served, texts
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answers import a_status, fill
-from tests.support.breadth import widen
 from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler
 from tests.support.suggestions import LOWER
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+pytestmark = pytest.mark.wide  # drives Chromium
 
 NODES = tuple(f"worker-{n}" for n in range(1, 13))
 WIDTHS = (1440, 390)
@@ -187,7 +188,7 @@ def pages(tab: Pages) -> Iterator[Pages]:
     assert tab.complaints == []
 
 
-@pytest.mark.parametrize("width", widen(WIDTHS, every=2))
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_accessible_complete_and_fits(pages: Pages, name: str, width: int) -> None:
     pages.page.set_viewport_size({"width": width, "height": 900})

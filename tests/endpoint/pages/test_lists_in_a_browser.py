@@ -20,6 +20,8 @@ from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.wide  # drives Chromium
+
 MANY = [f"worker-{n}" for n in range(1, 5_001)]
 MAX_ELEMENTS = 10_000  # of a page: 100 rows of a list, and names that a field offers
 ZONE = "topology.kubernetes.io/zone"

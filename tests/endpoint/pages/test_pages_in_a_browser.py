@@ -20,6 +20,8 @@ from tests.endpoint.service import a_service, rows
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.wide  # drives Chromium
+
 NODES = [f"worker-{n}" for n in range(5_000)]
 POD = "checkout-7d9f-x2k"
 TOGETHER = "view=decision&namespace=web&name=front-0"  # seen by an observer and read from a log
