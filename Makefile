@@ -99,11 +99,11 @@ unit: $(STAMP) ## the tests of every change: neither slow nor wide, and without 
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "not slow and not wide" $(SYSTEMS:%=--ignore=%)
 
-wide: system $(STAMP) ## what `make test` leaves out: most cases of users, recordings and seeds, PostgreSQL, pages in a browser; ten minutes
+wide: system $(STAMP) ## what `make test` leaves out: most cases of users, recordings and seeds, PostgreSQL, pages in a browser; six minutes
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "wide and not slow" $(SYSTEMS:%=--ignore=%)
 
-systems: system $(STAMP) ## the tests of whole systems, on a real API server where found; 20 minutes
+systems: system $(STAMP) ## the tests of whole systems, on a real API server where found; 17 minutes
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -m "not slow" $(SYSTEMS)
 
