@@ -24,16 +24,7 @@ from scheduler.offline.simulate.virtual_cluster import (
     SimulationWatcher,
     VirtualCluster,
 )
-from scheduler.offline.traces.document import (
-    Event,
-    NodeAdded,
-    NodeRemoved,
-    ObjectRemoved,
-    ObjectSet,
-    PodArrived,
-    PodBound,
-    PodEnded,
-)
+from scheduler.offline.traces.document import JOINING, LEAVING, Event, PodArrived, PodBound, PodEnded
 
 
 class FollowedAttempt(NamedTuple):
@@ -49,11 +40,7 @@ class FollowedAttempt(NamedTuple):
 
 
 _Step = Event | PodBound | PodEnded | FollowedAttempt
-# At one time what leaves comes first, as in `sort_events`.
-_ORDER: Final = (
-    *(NodeRemoved, ObjectRemoved, PodEnded, NodeAdded, ObjectSet),
-    *(PodArrived, FollowedAttempt, PodBound),
-)
+_ORDER: Final = (*LEAVING, PodEnded, *JOINING, FollowedAttempt, PodBound)  # of one time
 
 
 class FollowedTrace:

@@ -199,7 +199,9 @@ _Line = (
     NodeAdded | NodeRemoved | _ObjectLine | ObjectRemoved | _Template | _PodLine | PodBound | PodEnded | MessagesLost
 )
 
-_ORDER: Final = (NodeRemoved, ObjectRemoved, NodeAdded, ObjectSet, PodArrived)
+LEAVING: Final = (NodeRemoved, ObjectRemoved)  # events of one time are in this order, and before those of JOINING
+JOINING: Final = (NodeAdded, ObjectSet, PodArrived)
+_ORDER: Final = (*LEAVING, *JOINING)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _header: Final = json_decoder(TraceHeader)
 _line: Final = json_decoder(_Line)
