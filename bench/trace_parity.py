@@ -63,7 +63,7 @@ _LARGEST_DIFFERENCE: Final = 0.01
 
 
 @dataclass
-class ComparedAttempt:
+class KubeSchedulerAttempt:
     """An attempt in kube-scheduler's log: the chosen or the nominated node, or "", and the totals of several nodes."""
 
     pod: str  # NAMESPACE/NAME
@@ -212,9 +212,9 @@ class SchedulerLog:
         """Read a log at -v=10. `started` is the start of the trace."""
         self._started = started
         self._latest_s = 0.0
-        self._last: dict[str, ComparedAttempt] = {}
+        self._last: dict[str, KubeSchedulerAttempt] = {}
         self._first_s: dict[str, float] = {}
-        attempts: list[ComparedAttempt] = []
+        attempts: list[KubeSchedulerAttempt] = []
         self.ended_s: dict[str, float] = {}
         with path.open(encoding="utf-8", errors="replace") as log:
             for line in log:
@@ -222,11 +222,11 @@ class SchedulerLog:
                     self._read(line, attempts)
         self.attempts = [each for each in attempts if each.is_over]
 
-    def _read(self, line: str, attempts: list[ComparedAttempt]) -> None:
+    def _read(self, line: str, attempts: list[KubeSchedulerAttempt]) -> None:
         if match := _SCORED.search(line):
             self._last[match[1]].totals[match[2]] = int(match[3])
         elif match := _BEGUN.search(line):
-            begun = self._last[match[1]] = ComparedAttempt(match[1], self._parse_time(line))
+            begun = self._last[match[1]] = KubeSchedulerAttempt(match[1], self._parse_time(line))
             self._first_s.setdefault(begun.pod, begun.at_s)
             attempts.append(begun)
         elif match := _BOUND.search(line):
@@ -277,7 +277,7 @@ def compare_decisions(
     return comparison, metrics.figures()
 
 
-def _compare_attempt(comparison: Comparison, theirs: ComparedAttempt, ours: SimulatedAttempt) -> None:
+def _compare_attempt(comparison: Comparison, theirs: KubeSchedulerAttempt, ours: SimulatedAttempt) -> None:
     names, trace = ours.snapshot.nodes.names, ours.result.trace
     slots = np.flatnonzero(trace.feasible)
     best = slots if trace.totals is None else slots[trace.totals[slots] == trace.totals[slots].max(initial=0)]

@@ -27,8 +27,6 @@ KIND: Final = "ClusterReview"
 COMPLETE: Final = "Complete"
 RUNNING: Final = "Running"
 MAX_UNREADY: Final = 5  # pods of a budget that are named
-
-
 MAX_PEERS: Final = 3  # pods beside which another cannot run, as an answer names them
 
 

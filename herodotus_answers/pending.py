@@ -1,7 +1,8 @@
 """Build the answer document `PendingPods`: pods whose last attempt chose no node, grouped by their most common reason.
 
 Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, and the list with what
-the API server knows. Does not own: which attempt is a pod's last one (the store), `live` itself (`live`). Pure.
+the API server knows. Does not own: which attempt is a pod's last one (the store), `live` itself
+(`live.declarations`). Pure.
 
 Invariant: each pod is in exactly one group. Records do not know of deletions: `apply_live` leaves out the pods that the
 API server no longer has. Pods whose retry is overdue form groups of their own.

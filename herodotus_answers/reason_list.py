@@ -2,7 +2,7 @@
 
 Everything follows from one declaration of each fact: codes and sentences from `herodotus_record.reasons`, parameters
 from `reason_parameters`, remedies from `wording`, plugins from `plugin_reference`, outcomes from `brief`, states and
-causes of `live` from `live_codes` and `workload_codes`.
+causes of `live` from `live.codes` and `live.workloads.workload_codes`.
 
 Owns: the document's shape, and the stage at which each reason excludes nodes. Pure.
 

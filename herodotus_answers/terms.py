@@ -1,7 +1,7 @@
 """The words that screens print, each with what it means: requeue events, queues, states, headings.
 
 Owns: these meanings. Does not own: plugins and their reasons (`plugin_reference`), which have answers of their own;
-codes of states and causes (`live_codes`, `workload_codes`).
+codes of states and causes (`live.codes`, `live.workloads.workload_codes`).
 
 Invariant: every requeue event, queue, state, kind of evaluation, code and heading has a meaning
 (tests/cli/render/test_terms.py gathers them where they are declared and where they are printed).

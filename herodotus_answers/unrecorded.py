@@ -3,8 +3,8 @@
 Such a pod waits for its scheduling gates, had its node from the start, has ended, or belongs to a scheduler that is not
 recorded; or the cluster could not be evaluated.
 
-Owns: what the Pod object alone shows, and the document. Does not own: its type (`live`), the state of the pod
-(`pod_state`), fetching the Pod, screens. Pure. `herodotus_record` is imported in functions, because it takes 10 ms.
+Owns: what the Pod object alone shows, and the document. Does not own: its type (`live.declarations`), the state of the
+pod (`pod_state`), fetching the Pod, screens. Pure. `herodotus_record` is imported in functions, because it takes 10 ms.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ from the service, from its Python client and from the plugin, and only `live` ma
 - The answer says what was recorded: `attempt.retry` of a pod that was deleted since, or a pod among `pods` that was
   placed since. `live` says what differs now, where it was read (`source`), and when (`at`).
 - Readers who want the present state apply `live`: a pod is not pending if its UID is in `live.gone`, and nothing helps
-  a pod whose `live.fate` is `deleted` or `replaced`. Screens do so, with `live_objects.drop_advice`,
-  `live_objects.withdraw_placement`, `template_overrides.correct_suggestions` and `pending.apply_live`.
+  a pod whose `live.fate` is `deleted` or `replaced`. Screens do so, with `objects.drop_advice`,
+  `objects.withdraw_placement`, `template_overrides.correct_suggestions` and `pending.apply_live`.
 - `live` is absent if nothing was read. A field of it that could not be read is absent or null, and says nothing.
 
 The plugin adds it to documents (`-o json`) too. Only what needs more requests after the answer is left to screens: who
 holds what the pod lacks, and which rights for a suggestion the reader lacks.
 
-Owns: the types. Does not own: the functions that build them from objects of the API server (`live_objects`, which the
+Owns: the types. Does not own: the functions that build them from objects of the API server (`objects`, which the
 plugin imports for most answers without these types), documents about pods without a decision (`unrecorded`).
 """
 

@@ -1,7 +1,7 @@
 """Build `live`, what only the API server knows about an answer, from its objects, and read what screens need of it.
 
-Owns: the pure functions. Does not own: the types and what they mean (`live`), reading the objects. The types are
-imported for type checkers alone, because creating them takes 10 ms of every answer.
+Owns: the pure functions. Does not own: the types and what they mean (`declarations`), reading the objects. The types
+are imported for type checkers alone, because creating them takes 10 ms of every answer.
 """
 
 from __future__ import annotations

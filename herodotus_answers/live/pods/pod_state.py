@@ -2,7 +2,8 @@
 
 Owns: which state it is, who has to act, and the causes of pods that no scheduler has placed. Does not own: why a pod
 waits for a node beyond the decision (`waiting_causes`), containers (`kubelet_causes`), ends (`pod_ending`), the
-timeline (`pod_timeline`), codes and their meanings (`live_codes`), reading (`cluster_objects`), types (`live`). Pure.
+timeline (`pod_timeline`), codes and their meanings (`codes`), reading (`cluster_objects`), types (`declarations`).
+Pure.
 
 Invariant: a state follows from objects that were read. What cannot be read is in `unread`, and no absence is concluded
 from it.

@@ -1,7 +1,7 @@
 """Find why a pod waits for a node in objects that it names: claims, templates, devices, nodes.
 
 Owns: these causes and their remedies. Does not own: claims (`claim_causes`), reading (`cluster_objects`), types
-(`live`). Pure.
+(`declarations`). Pure.
 
 Invariant: a cause is stated only if the object that it is about was read, or if the API server said that there is no
 such object. Only what the pod names is read, and events only of a claim in trouble.

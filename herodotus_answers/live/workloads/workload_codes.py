@@ -1,6 +1,6 @@
 """The codes of states and causes of workloads that `live.state` has, with their meanings, as `explain reasons` has.
 
-Owns: the codes of workloads, which are never renamed. Does not own: those of pods (`live_codes`), sentences with names
+Owns: the codes of workloads, which are never renamed. Does not own: those of pods (`live.codes`), sentences with names
 and amounts (`workload_state` and the modules that it uses).
 """
 
