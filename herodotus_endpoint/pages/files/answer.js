@@ -2,7 +2,7 @@
 // Owns: the order and words of these. Does not own: sentences of the service, which pods hold something (`holders`).
 
 import { clusterObject, path } from "./api.js";
-import { el, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
+import { el, fillLater, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { describeEnough, findHeld, findHolders, formatRequested } from "./holders.js";
 import { ahead, ago, count, duration, number, workloadOf } from "./words.js";
 
@@ -132,16 +132,16 @@ async function copy(text) {
 export function holders(answer) {
   const held = findHeld(answer);
   if (!held) return "";
-  const place = el("div", { class: "holders" });
   const { namespace, name } = answer.metadata;
-  clusterObject("api/v1/pods", { fieldSelector: `spec.nodeName=${held.node},status.phase!=Succeeded,status.phase!=Failed`, limit: PODS }).then((found) => {
-    if (!found) place.replaceChildren(el("p", { class: "quiet" }, `Who holds ${held.names.join(", ")} on ${held.node} is not in the record: `, el("code", {}, `kubectl herodotus pod ${name} -n ${namespace}`)));
-    else place.replaceChildren(...list(held, findHolders(held, found.items)));
-  }).catch((failure) => {
+  const who = `Who holds ${held.names.join(", ")} on ${held.node}`;
+  const fieldSelector = `spec.nodeName=${held.node},status.phase!=Succeeded,status.phase!=Failed`;
+  return fillLater(el("div", { class: "holders" }), clusterObject("api/v1/pods", { fieldSelector, limit: PODS }), (found) => (found
+    ? list(held, findHolders(held, found.items))
+    : el("p", { class: "quiet" }, `${who} is not in the record: `, el("code", {}, `kubectl herodotus pod ${name} -n ${namespace}`))
+  ), (failure) => {
     const why = failure.code === 403 ? "you may not list pods in all namespaces" : failure.message;
-    place.replaceChildren(el("p", { class: "quiet" }, `Who holds ${held.names.join(", ")} on ${held.node} is not shown: ${why}.`));
+    return el("p", { class: "quiet" }, `${who} is not shown: ${why}.`);
   });
-  return place;
 }
 
 function list(held, found) {

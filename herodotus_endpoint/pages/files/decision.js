@@ -3,7 +3,7 @@
 
 import { eviction, fate, suggestions, headline, holders, ordinals, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, nameOf, path } from "./api.js";
-import { el, facts, field, form, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
+import { el, facts, field, fillLater, form, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { liveState } from "./livestate.js";
 import { Sheet } from "./sheet.js";
 import { undecided } from "./undecided.js";
@@ -80,14 +80,13 @@ export function explanation(answer, params, { exists = true, holds = true, note 
 
 /** Which pods an earlier attempt of the pod evicted, filled in when it is read. */
 function madeRoom(namespace, { metadata, outcome, attempt }) {
-  const place = el("div", {});
-  get(path("namespaces", namespace, "preemptions"), { since: MONTH_S, until: attempt.startedAt }).then(({ preemptions }) => {
+  const asked = get(path("namespaces", namespace, "preemptions"), { since: MONTH_S, until: attempt.startedAt });
+  return fillLater(el("div", {}), asked, ({ preemptions }) => {
     const one = preemptions.find(({ preemptor, node }) => preemptor?.pod === metadata.name && preemptor.namespace === namespace && node === outcome.node);
-    if (!one) return;
+    if (!one) return null;
     const victims = one.victims.map((victim, i) => [i ? ", " : "", victim.pod ? podLink(victim.namespace, victim.pod) : "a pod of another namespace"]);
-    place.replaceChildren(el("p", { class: "marks" }, "An ", link("decision", { namespace, name: one.preemptor.decision }, "earlier attempt"), " evicted ", victims, " from ", nodeLink(one.node), " ", ago(one.at), " to make room for this pod."));
-  }).catch(() => { /* the headline says that there was a preemption */ });
-  return place;
+    return el("p", { class: "marks" }, "An ", link("decision", { namespace, name: one.preemptor.decision }, "earlier attempt"), " evicted ", victims, " from ", nodeLink(one.node), " ", ago(one.at), " to make room for this pod.");
+  }, () => null); // the headline says that there was a preemption
 }
 
 /** What made up the scores by which the best node was ahead of the next one, for each plugin that the record explains. */
@@ -159,13 +158,13 @@ function attempts(namespace, answer) {
   const place = el("div", { id: "attempts" }, el("p", { class: "quiet" }, "Loading attempts …"));
   const pod = answer.metadata;
   const names = new Set(answer.columns.nodes);
-  get(path("namespaces", namespace, "podhistories", pod.name), { uid: pod.uid, limit: ATTEMPTS }).then((history) => {
+  fillLater(place, get(path("namespaces", namespace, "podhistories", pod.name), { uid: pod.uid, limit: ATTEMPTS }), (history) => {
     const rows = alike(history.attempts, answer.attempt.id).map(({ attempt, first }) => [
       attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, ordinals(attempt)) : link("decision", { namespace, name: attempt.id }, ordinals(attempt, first)),
       state(attempt.state), ago(attempt.startedAt), withNodes(attempt.headline, names), [...repeated(attempt), ...attempt.changes.map((change) => change.text)].join("; "),
     ]);
-    place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["Result", "long"], ["Changes", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));
-  }).catch((failure) => place.replaceChildren(el("p", { role: "alert" }, failure.message)));
+    return [table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["Result", "long"], ["Changes", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted))];
+  }, (failure) => el("p", { role: "alert" }, failure.message));
   return section("Attempts", place);
 }
 

@@ -13,6 +13,30 @@ export function el(name, properties = {}, ...children) {
   return made;
 }
 
+/**
+ * Fill a part of a page when its answer comes, and say until then that it is busy: `draw` makes its elements of the answer,
+ * `explain` those of a failure. Either returns nothing where the part has nothing to show. Returns the part.
+ */
+export function fillLater(part, answer, draw, explain) {
+  part.setAttribute("aria-busy", "true");
+  answer.then(draw).catch(explain).then((content) => {
+    keepFocus(part, () => part.replaceChildren(...[content ?? []].flat(Infinity)));
+    part.removeAttribute("aria-busy");
+  });
+  return part;
+}
+
+/** Draw a part anew by `redraw`; the focus stays on what is there again: the same ID, or the same kind and words. */
+export function keepFocus(part, redraw) {
+  const had = document.activeElement;
+  const words = (one) => one.ariaLabel ?? one.textContent;
+  const isFocused = part.contains(had);
+  redraw();
+  if (!isFocused) return;
+  const alike = [...part.querySelectorAll(had.id ? `#${CSS.escape(had.id)}` : had.localName)];
+  alike.find((one) => had.id || words(one) === words(had))?.focus({ preventScroll: true });
+}
+
 /** A link to a view. */
 export function link(view, params, ...children) {
   return el("a", { href: query(view, params) }, ...children);

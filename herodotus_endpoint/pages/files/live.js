@@ -3,7 +3,7 @@
 // A page is drawn anew only if an answer changed, and not while the reader types, chooses or selects text.
 
 import { fingerprint } from "./api.js";
-import { el } from "./dom.js";
+import { el, keepFocus } from "./dom.js";
 import { ago, duration } from "./words.js";
 
 const EVERY_S = 10;
@@ -91,12 +91,12 @@ export class Live {
     const { main } = this;
     const opened = new Map([...main.querySelectorAll("details")].map((one) => [label(one), one.open]));
     const scrolled = new Map([...main.querySelectorAll("[role=region]")].map((one) => [one.ariaLabel, [one.scrollTop, one.scrollLeft]]));
-    const focused = main.contains(document.activeElement) ? locate(document.activeElement) : null;
     const at = [scrollX, scrollY];
-    this.place(page);
-    for (const one of main.querySelectorAll("details")) one.open = opened.get(label(one)) ?? one.open;
-    for (const one of main.querySelectorAll("[role=region]")) [one.scrollTop, one.scrollLeft] = scrolled.get(one.ariaLabel) ?? [0, 0];
-    if (focused) find(main, focused)?.focus({ preventScroll: true });
+    keepFocus(main, () => {
+      this.place(page);
+      for (const one of main.querySelectorAll("details")) one.open = opened.get(label(one)) ?? one.open;
+      for (const one of main.querySelectorAll("[role=region]")) [one.scrollTop, one.scrollLeft] = scrolled.get(one.ariaLabel) ?? [0, 0];
+    });
     scrollTo(...at);
   }
 
@@ -122,14 +122,4 @@ export class Live {
 
 function label(details) {
   return details.querySelector("summary")?.textContent.replace(/[\d,]+/g, "");
-}
-
-/** How an element is found again in a page that was drawn anew: its ID, or its kind, words and place among its like. */
-function locate(element) {
-  if (element.id) return { selector: `#${CSS.escape(element.id)}`, words: null };
-  return { selector: element.localName, words: element.ariaLabel ?? element.textContent };
-}
-
-function find(main, { selector, words }) {
-  return [...main.querySelectorAll(selector)].find((one) => words === null || (one.ariaLabel ?? one.textContent) === words);
 }

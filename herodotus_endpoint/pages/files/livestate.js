@@ -3,7 +3,7 @@
 
 import { livePod, servesLive } from "./api.js";
 import { commandOf, stateIsReadBy } from "./answer.js";
-import { el, table } from "./dom.js";
+import { el, fillLater, table } from "./dom.js";
 import { ago, count } from "./words.js";
 
 /** The state with its causes, fixes and timeline, filled in when it is read; elsewhere the command that reads it. */
@@ -11,14 +11,9 @@ export function liveState(namespace, name, what) {
   const fallback = stateIsReadBy(`pod ${name}`, namespace, what);
   if (!servesLive()) return fallback;
   const place = el("div", { class: "livestate-of-pod", "aria-live": "polite" }, el("p", { class: "quiet" }, "Reading the state of the pod …"));
-  const read = () => livePod(namespace, name).then(({ live }) => {
-    const isFocused = place.contains(document.activeElement);
-    place.replaceChildren(...(live?.state ? show(live, read) : [fallback]));
-    if (isFocused) place.querySelector("section > p button")?.focus({ preventScroll: true });
-  })
-    .catch((failure) => place.replaceChildren(el("p", { class: "quiet" }, `The state of the pod was not read: ${failure.message}.`)));
-  read();
-  return place;
+  const read = () => fillLater(place, livePod(namespace, name), ({ live }) => (live?.state ? show(live, read) : fallback),
+    (failure) => el("p", { class: "quiet" }, `The state of the pod was not read: ${failure.message}.`));
+  return read();
 }
 
 /** Whether the state says no more than the decision does, of which it has the event: then the decision's words stand alone. */

@@ -1,7 +1,7 @@
 // A node: how often it was considered, passed, won and lost, and what carries it. Without a name: all nodes.
 
 import { clusterObject, get, isLocal, METADATA, nodeObjects, path } from "./api.js";
-import { el, facts, field, form, link, namespaceLink, nodeLink, podLink, section, table } from "./dom.js";
+import { el, facts, field, fillLater, form, link, namespaceLink, nodeLink, podLink, section, table } from "./dom.js";
 import { all, amount, stateText, taintTexts, ZONE } from "./nodes.js";
 import { bar, columns } from "./plots.js";
 import { TimeRange } from "./timerange.js";
@@ -47,16 +47,15 @@ async function one(name, time) {
 
 /** The pods that are on the node now, filled in when they are read; nothing where the API server does not serve these pages. */
 function podsHere(name) {
-  const place = el("div", {});
+  const title = "Pods on this node now";
   const fieldSelector = `spec.nodeName=${name},status.phase!=Succeeded,status.phase!=Failed`;
-  clusterObject("api/v1/pods", { fieldSelector, limit: PODS }, METADATA).then((list) => {
-    const pods = (list?.items ?? []).map(({ metadata }) => metadata);
-    if (!list?.items) return;
+  return fillLater(el("div", {}), clusterObject("api/v1/pods", { fieldSelector, limit: PODS }, METADATA), (list) => {
+    if (!list?.items) return null;
+    const pods = list.items.map(({ metadata }) => metadata);
     const left = list.metadata?.remainingItemCount ?? 0;
     const shown = pods.map((pod, i) => [i ? ", " : "", podLink(pod.namespace, pod.name)]);
-    place.replaceChildren(section("Pods on this node now", pods.length ? el("details", { open: pods.length <= OPEN }, el("summary", {}, `${count(pods.length + left, "pod")}`), el("p", {}, shown, more(left))) : el("p", { class: "quiet" }, "None.")));
-  }).catch((failure) => place.replaceChildren(section("Pods on this node now", el("p", { class: "missing" }, failure.code === 403 ? "You may not list pods in all namespaces." : failure.message))));
-  return place;
+    return section(title, pods.length ? el("details", { open: pods.length <= OPEN }, el("summary", {}, `${count(pods.length + left, "pod")}`), el("p", {}, shown, more(left))) : el("p", { class: "quiet" }, "None."));
+  }, (failure) => section(title, el("p", { class: "missing" }, failure.code === 403 ? "You may not list pods in all namespaces." : failure.message)));
 }
 
 /** What the node has and is, apart from its history. */

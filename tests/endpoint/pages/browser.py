@@ -110,9 +110,13 @@ class Pages:
     asked: list[str] = field(default_factory=list)
     roots: set[str] = field(default_factory=set)  # of the services of this test
 
-    def open(self, query: str) -> Page:
+    def open(self, query: str, *, complete: bool = False) -> Page:
+        """Open a page; where it is to be `complete`, wait for the parts that are filled in after it is shown as well."""
         self.page.goto(f"{self.root}{HOME}?{query}")
-        return self.ready()
+        self.ready()
+        if complete:
+            self.page.wait_for_function("!document.querySelector('main [aria-busy=true]')")
+        return self.page
 
     def ready(self) -> Page:
         self.page.wait_for_selector("main[data-ready]")

@@ -192,8 +192,7 @@ def pages(tab: Pages) -> Iterator[Pages]:
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_accessible_complete_and_fits(pages: Pages, name: str, width: int) -> None:
     pages.page.set_viewport_size({"width": width, "height": 900})
-    page = pages.open(PAGES[name])
-    page.wait_for_function("!/Reading the state|Loading/.test(document.querySelector('main').innerText)")
+    page = pages.open(PAGES[name], complete=True)
     check_accessibility(page, name, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(FAULTS) == []
@@ -247,8 +246,7 @@ FAULTS = r"""() => {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_tab_reaches_everything_in_the_order_of_the_page(pages: Pages, name: str) -> None:
-    page = pages.open(PAGES[name])
-    page.wait_for_function("!/Reading the state|Loading/.test(document.querySelector('main').innerText)")
+    page = pages.open(PAGES[name], complete=True)
     wanted = page.evaluate(FOCUSABLE)
     reached: list[str] = []
     for _ in range(8 * len(wanted)):  # a field for a time has a stop for each of its parts
