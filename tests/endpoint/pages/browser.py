@@ -115,7 +115,7 @@ class Pages:
         self.page.goto(f"{self.root}{HOME}?{query}")
         self.ready()
         if complete:
-            self.page.wait_for_function("!document.querySelector('main [aria-busy=true]')")
+            self.page.wait_for_selector("main:not(:has([aria-busy=true]))")
         return self.page
 
     def ready(self) -> Page:

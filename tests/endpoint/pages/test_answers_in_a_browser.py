@@ -561,7 +561,7 @@ def test_what_is_said_of_a_node_is_beside_its_row(scene: Scene) -> None:
     assert panel["x"] < sheet["x"] + sheet["width"] + 40
     assert abs(panel["y"] - sheet["y"]) < 5
     page.get_by_role("button", name="Close").click()
-    page.wait_for_function("document.activeElement.textContent === 'worker-2'")
+    page.locator(":focus:text-is('worker-2')").wait_for()
     assert page.locator(".details .panel").count() == 0
 
 

@@ -240,7 +240,7 @@ def test_arrow_keys_move_between_rows_and_keep_the_focus(pages: Pages) -> None:
     page.get_by_role("button", name="worker-0", exact=True).focus()
     for _ in range(40):
         page.keyboard.press("ArrowDown")
-    page.wait_for_function("document.activeElement.textContent === 'worker-40'")
+    page.locator(":focus:text-is('worker-40')").wait_for()
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="worker-40", exact=True).wait_for()
     page.keyboard.press("Shift+Tab")
