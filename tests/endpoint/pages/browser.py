@@ -111,7 +111,7 @@ class Pages:
     roots: set[str] = field(default_factory=set)  # of the services of this test
 
     def open(self, query: str, *, complete: bool = False) -> Page:
-        """Open a page; where it is to be `complete`, wait for the parts that are filled in after it is shown as well."""
+        """Open a page; `complete` also waits for the parts that are filled in after it is shown."""
         self.page.goto(f"{self.root}{HOME}?{query}")
         self.ready()
         if complete:
