@@ -52,7 +52,7 @@ def answer_question(
         variants = _read_variants(question, registry)
         if question.pod:
             return compare_decisions(question, variants, registry, report)
-        with _open_table(question.parquet) as write:
+        with _open_table(question.parquet, may_replace=bool(question.resume)) as write:
             answer = simulate_variants(question, variants, registry, report)
             write(answer)
             return answer
@@ -70,10 +70,11 @@ def _tune(question: TuningQuestion, registry: Registry, report: Report) -> Simul
 
 
 @contextmanager
-def _open_table(path: str) -> Iterator[Callable[[Simulation], None]]:
-    """Context manager that yields a function which writes the figures to the new file `path`, or nothing for "".
+def _open_table(path: str, *, may_replace: bool) -> Iterator[Callable[[Simulation], None]]:
+    """Context manager that yields a function which writes the figures to the file `path`, or nothing for "".
 
-    Raises MissingExtraError and FileRefusedError before anything is simulated.
+    A resumed simulation may replace the file, which the interrupted one may have written. Raises
+    MissingExtraError and FileRefusedError before anything is simulated.
     """
     if not path:
         yield lambda _: None
@@ -81,7 +82,7 @@ def _open_table(path: str) -> Iterator[Callable[[Simulation], None]]:
     require_extra("parquet", "--parquet")
     from herodotus_local.simulation_table import write_table
 
-    with create_file(Path(path)) as file:
+    with create_file(Path(path), may_replace=may_replace) as file:
         yield lambda answer: write_table(answer, file)
 
 

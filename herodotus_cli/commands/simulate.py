@@ -93,7 +93,9 @@ def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, s
 @click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), metavar="N", help="Runs of each variant [1].")
 @_PROCESSES
 @click.option("--pod", metavar="NAMESPACE/NAME", help="Why two variants decide differently about this pod.")
-@click.option("--parquet", metavar="FILE", help="Also write the figures to this new Parquet file.")
+@click.option(
+    "--parquet", metavar="FILE", help="Also write the figures to this Parquet file: a new one, or with --resume any."
+)
 @_RESUME
 @options.output_options
 @click.pass_context

@@ -23,16 +23,17 @@ class FileRefusedError(Exception):
 
 
 @contextmanager
-def create_file(to: Path | None) -> Iterator[BinaryIO]:
+def create_file(to: Path | None, *, may_replace: bool = False) -> Iterator[BinaryIO]:
     """Yield a new file of mode 0600 for writing, and rename it to `to` when the block ends without an exception.
 
-    If `to` is None, yield standard output. Raises FileRefusedError if `to` exists or cannot be written.
+    If `to` is None, yield standard output. Raises FileRefusedError if `to` cannot be written, or if it exists and is
+    not to be replaced.
     """
     if to is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with _partial_path(to) as partial, open_new_file(partial) as file:
+    with _partial_path(to, may_replace) as partial, open_new_file(partial) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
@@ -68,13 +69,14 @@ def open_input(file: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _partial_path(to: Path) -> Iterator[Path]:
+def _partial_path(to: Path, may_replace: bool = False) -> Iterator[Path]:
     """Yield the path `TO.part` for a new file or directory, and rename it to `to` when the block ends.
 
-    If the block raises an exception, what it created at `TO.part` is deleted. Raises FileRefusedError if `to` exists.
+    If the block raises an exception, what it created at `TO.part` is deleted. Raises FileRefusedError if `to` exists
+    and is not to be replaced.
     """
     partial = to.with_name(f"{to.name}.part")
-    if to.exists():
+    if to.exists() and not may_replace:
         raise FileRefusedError(f"cannot write {to}: it is there already")
     try:
         _remove(partial)

@@ -58,6 +58,7 @@ def test_pods_of_the_job_write_the_figures_of_all_seeds(tmp_path: Path) -> None:
     volumes = {name: tmp_path / name for name in ("traces", "results")}
     write_volume(volumes["traces"])
     volumes["results"].mkdir()
+    pods: list[Json] = []
     manifest = yaml.safe_load(MANIFEST.read_text())
     manifest["spec"] |= {"completions": SEEDS, "parallelism": 2}
     with SimulatedCluster(run_controllers=True) as sim, httpx.Client(base_url=sim.url) as http:
@@ -65,7 +66,8 @@ def test_pods_of_the_job_write_the_figures_of_all_seeds(tmp_path: Path) -> None:
 
         def run_next() -> bool:
             """Run the pods that wait; return whether the Job is complete."""
-            for pod in http.get(PODS).json()["items"]:
+            pods[:] = http.get(PODS).json()["items"]
+            for pod in pods:
                 if pod["status"]["phase"] == "Pending":
                     phase = "Failed" if run_container(pod, volumes) else "Succeeded"
                     path = f"{PODS}/{pod['metadata']['name']}/status"
@@ -78,6 +80,7 @@ def test_pods_of_the_job_write_the_figures_of_all_seeds(tmp_path: Path) -> None:
         eventually(run_next, "the Job to be complete")
     parts = sorted(volumes["results"].glob("*.parquet"))
     assert [part.name for part in parts] == [f"{seed}.parquet" for seed in range(SEEDS)]
+    assert run_container(pods[0], volumes) == 0  # in place of one that was killed after its table had its name
     configs = [f"--config={volumes['traces'] / name}.yaml" for name in ("stock", "packed")]
     whole = tmp_path / "whole.parquet"
     asked = ["simulate", str(volumes["traces"] / "day.trace"), *configs, f"--seeds={SEEDS}", f"--parquet={whole}"]

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.engine.objects.resource_api import (
     FINALIZER,
+    IMPLICIT_PREFIX,
     ClaimMetadata,
     ClaimStatus,
     DeviceClass,
@@ -187,8 +188,10 @@ class Pseudonyms:
         return {field: self._replace(field, value) for field, value in obj.items()}
 
     def _replace(self, field: str, value: Any) -> Any:
-        if field in _KEPT or (field in _AMOUNTS and isinstance(value, dict)):
+        if field in _KEPT:
             return value
+        if field in _AMOUNTS and isinstance(value, dict):
+            return {self._replace_resource(name): amount for name, amount in value.items()}
         if field in _LABELS and isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
             return {self._replace_key(key): self.replace_name(each) for key, each in value.items()}
         if isinstance(value, dict):
@@ -202,6 +205,11 @@ class Pseudonyms:
         if field in _KEYS:
             return self._replace_key(value)
         return self._replace_image(value) if field in _IMAGES else self.replace_name(value)
+
+    def _replace_resource(self, name: str) -> str:
+        """Return the name of a resource, with the pseudonym of the device class that it may name."""
+        _, prefix, device_class = name.partition(IMPLICIT_PREFIX)
+        return f"{prefix}{self.replace_name(device_class)}" if prefix else name
 
     def _replace_key(self, key: str) -> str:
         domain, slash, _ = key.partition("/")

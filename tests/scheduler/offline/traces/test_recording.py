@@ -19,6 +19,7 @@ from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
 from scheduler.engine.objects.resource_api import (
+    IMPLICIT_PREFIX,
     ClaimStatus,
     DeviceClass,
     ResourceClaim,
@@ -355,6 +356,13 @@ def test_pseudonyms_keep_claims_with_their_devices(tmp_path: Path) -> None:
     plain, hidden = (_figures(trace)[0] for trace in traces)
     assert plain == hidden
     assert (plain.placed, plain.never_placed) == (1, 1)
+
+
+def test_pseudonyms_hide_the_class_that_a_resource_names() -> None:
+    requests = {"cpu": "1", "example.com/gpu": "1", f"{IMPLICIT_PREFIX}gold": "1"}
+    hidden = Pseudonyms().replace_object({"metadata": {"name": "gold"}, "resources": {"requests": requests}})
+    name = hidden["metadata"]["name"]
+    assert hidden["resources"]["requests"] == {"cpu": "1", "example.com/gpu": "1", f"{IMPLICIT_PREFIX}{name}": "1"}
 
 
 def _fill(record: Recording, number: int) -> None:
