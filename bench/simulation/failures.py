@@ -1,6 +1,6 @@
 """Failures that can begin at any step of a process: of a host, its network or a process.
 
-Owns: each failure, its end, and the ambush that lets one happen at a step of a process. Does not own: when a failure
+Owns: each failure, its end, and the failpoint that lets one happen at a step of a process. Does not own: when a failure
 comes (`scenario`), the disturbances of the real-time runs, which choose their own moment
 (`bench.reliability.disturbances`).
 
@@ -16,17 +16,17 @@ from functools import partial
 from typing import Any, Final
 
 from bench.reliability.disturbances import draw_log_uniform
-from bench.simulation.machine import Trap, VirtualProcess
+from bench.simulation.machine import Failpoint, VirtualProcess
 from bench.simulation.system import API_HOST, CLOCK_JUMP_S, SERVICE_HOST, SimulatedReplica, SimulatedSystem
 
 DURATION_S: Final = (0.3, 15.0)  # of a failure that ends
-AMBUSH_S: Final = 15.0  # after which an ambush is given up
+FAILPOINT_S: Final = 15.0  # after which a failpoint is given up
 SECOND_S: Final = 3.0  # within which a second failure may follow the first one
 LOST_SHARES: Final = (0.2, 0.5, 1.0, 1.0)  # of the messages that a bad link loses
 COMPACTION_SHARE: Final = 0.5  # of the failures during which the API server discards its history
 PASSES: Final = (1, 1, 1, 2, 3, 5, 10)
 
-# The steps at which an ambush waits, by the beginnings of the names of points (`VirtualMachine.reach`).
+# The steps at which a failpoint waits, by the beginnings of the names of points (`VirtualMachine.reach`).
 STEPS: Final = (
     "send POST pods/binding",
     "send POST pods/binding",
@@ -168,7 +168,7 @@ def fail_for_a_while(scene: Scene, failure: Failure) -> None:
     _end_later(scene, [failure(scene, scene.draw.choice(scene.system.replicas))])
 
 
-def ambush(scene: Scene) -> None:
+def set_failpoint(scene: Scene) -> None:
     """Let something fail exactly when a replica reaches a certain step, and sometimes a second thing soon after."""
     draw, machine = scene.draw, scene.system.machine
     replica = scene.system.leader() or draw.choice(scene.system.replicas)
@@ -178,11 +178,11 @@ def ambush(scene: Scene) -> None:
     def is_wanted(process: VirtualProcess, point: str) -> bool:
         return process.name.startswith(replica.name) and point.startswith(step)
 
-    trap = Trap(is_wanted, draw.choice(PASSES), lambda process: ends.append(first(scene, replica)))
-    machine.traps.append(trap)
-    machine.wait(trap.sprung, AMBUSH_S)
-    if not trap.is_sprung:
-        machine.traps.remove(trap)
+    failpoint = Failpoint(is_wanted, draw.choice(PASSES), lambda process: ends.append(first(scene, replica)))
+    machine.failpoints.append(failpoint)
+    machine.wait(failpoint.triggered, FAILPOINT_S)
+    if not failpoint.is_triggered:
+        machine.failpoints.remove(failpoint)
         return
     if draw.random() < 0.5:
         machine.sleep(draw.uniform(0.0, SECOND_S))

@@ -3,8 +3,8 @@
 Owns: virtual time, which thread runs, waiting, killing and freezing processes. Does not own: what threads do
 (`standard_library` gives them locks, queues and files, `network` connections).
 
-A process names the points that it reaches, such as a request that it sends. At such a point a `Trap` may kill or freeze
-it, and the coverage of a run is made of them.
+A process names the points that it reaches, such as a request that it sends. At such a point a `Failpoint` may kill or
+freeze it. The coverage of a run is made of these points.
 
 A thread is a greenlet. It runs until it waits, and time passes only while every thread waits, so computing takes no
 time. A thread of a process that is `preemptible` may also lose its turn where it takes a lock or writes to a file, for
@@ -95,7 +95,7 @@ class Host:
         return has_room
 
 
-class Trap:
+class Failpoint:
     """Calls `action` once, at the point that a process reaches for the `passes`-th time.
 
     `is_wanted` returns whether a process and the name of its point count.
@@ -105,19 +105,19 @@ class Trap:
         self, is_wanted: Callable[[VirtualProcess, str], bool], passes: int, action: Callable[[VirtualProcess], None]
     ) -> None:
         self._is_wanted, self._left, self._action = is_wanted, passes, action
-        self.is_sprung = False
-        self.sprung = Waiters()
+        self.is_triggered = False
+        self.triggered = Waiters()
 
-    def try_spring(self, process: VirtualProcess, point: str) -> bool:
+    def try_trigger(self, process: VirtualProcess, point: str) -> bool:
         """Count a point, call the action if it is the last one to wait for, and return whether that is so."""
         if not self._is_wanted(process, point):
             return False
         self._left -= 1
         if self._left:
             return False
-        self.is_sprung = True
+        self.is_triggered = True
         self._action(process)
-        self.sprung.wake()
+        self.triggered.wake()
         return True
 
 
@@ -213,7 +213,7 @@ class VirtualMachine:
         self.current: VirtualThread | None = None
         self.failures: list[str] = []  # of threads, with their traceback
         self.on_point: Callable[[VirtualProcess, str], None] = lambda process, point: None
-        self.traps: list[Trap] = []
+        self.failpoints: list[Failpoint] = []
         self._draw = random.Random(f"steps of {seed}")
         self._ready: list[VirtualThread] = []
         self._timers: list[tuple[float, int, VirtualThread, int]] = []
@@ -290,13 +290,13 @@ class VirtualMachine:
         self.wait(None, seconds)
 
     def reach(self, process: VirtualProcess, point: str) -> None:
-        """Note that a process reaches a point, and spring the traps there.
+        """Note that a process reaches a point, and trigger the failpoints there.
 
         If the current thread's process is killed or frozen by that, the thread stops here.
         """
         self.on_point(process, point)
-        if self.traps:
-            self.traps = [trap for trap in self.traps if not trap.try_spring(process, point)]
+        if self.failpoints:
+            self.failpoints = [failpoint for failpoint in self.failpoints if not failpoint.try_trigger(process, point)]
         thread = self.current
         if thread is not None and (thread.process.frozen or not thread.process.running):
             self.wait(None, 0.0)

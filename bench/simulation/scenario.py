@@ -21,9 +21,9 @@ from bench.reliability.operations import NAMESPACE, OPERATIONS, PODS, ClusterOpe
 from bench.simulation.failures import (
     FAILURES,
     Scene,
-    ambush,
     fail_for_a_while,
     kill_everything,
+    set_failpoint,
     terminate_twice,
 )
 from bench.simulation.system import SimulatedSystem
@@ -82,7 +82,7 @@ def create_group(world: OperationContext) -> None:
 
 # They extend the tables of the real-time runs: a simulation can cut and fill what those cannot without privileges.
 SIMULATED: Final[tuple[tuple[str, int, Callable[[Scene], None]], ...]] = (
-    ("ambush", 8, ambush),
+    ("failpoint", 8, set_failpoint),
     ("kill everything", 1, kill_everything),
     ("terminate, then kill the leader", 1, terminate_twice),
     *((name, 1, partial(fail_for_a_while, failure=failure)) for name, failure in FAILURES),

@@ -17,7 +17,7 @@ import pytest
 from bench.defects import DEFECTS, copy_with_defect
 from bench.simulation import standard_library
 from bench.simulation.leadership import LeadershipMonitor
-from bench.simulation.machine import Host, MachineError, Trap, VirtualMachine, VirtualProcess, Waiters, activate
+from bench.simulation.machine import Failpoint, Host, MachineError, VirtualMachine, VirtualProcess, Waiters, activate
 from bench.simulation.run import SeedResult
 from bench.simulation.scenario import CompositeSeed
 from bench.simulation.search import GuidedSeeds
@@ -173,13 +173,13 @@ def test_a_trap_kills_a_process_at_the_step_that_it_waits_for() -> None:
             machine.reach(process, "write")
             reached.append(f"written {number}")
 
-    trap = Trap(lambda process, point: point == "write", 3, lambda process: process.kill())
-    machine.traps.append(trap)
+    failpoint = Failpoint(lambda process, point: point == "write", 3, lambda process: process.kill())
+    machine.failpoints.append(failpoint)
     process.start("main", write)
     run_until_idle(machine)
     assert reached == ["written 0", "written 1"]
-    assert trap.is_sprung
-    assert not machine.traps
+    assert failpoint.is_triggered
+    assert not machine.failpoints
 
 
 def test_a_write_waits_while_the_disk_is_stalled_and_fails_while_it_is_full() -> None:
