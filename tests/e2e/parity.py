@@ -148,7 +148,7 @@ class Parity:
         elif attempt.ended == "bound":
             feasible, totals = ours.get("feasible") or [], ours.get("totals") or {}
             if pod["status"].get("nominatedNodeName") in feasible:  # then kube-scheduler evaluates no other node
-                feasible = [pod["status"]["nominatedNodeName"]]
+                feasible, totals = [pod["status"]["nominatedNodeName"]], {}
             best = [node for node in feasible if not totals or totals[node] == max(totals.values())]
             figures.same("feasible counts", name, attempt.feasible, len(feasible))
             if attempt.totals:
