@@ -15,7 +15,7 @@ UV := $(VENV)/bin/uv pip install --quiet --compile-bytecode
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit wide systems slow explore golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls simulate-faults defects failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit wide systems slow explore golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls simulate-faults defects mutants failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -204,6 +204,9 @@ simulate-faults: $(STAMP) ## many seeds of faults on virtual time, ten minutes o
 
 defects: $(STAMP) ## known defects put back into a copy, and searched by simulation (DEFECTS narrows)
 	$(RUN) bench.defects $(DEFECTS)
+
+mutants: $(STAMP) ## changes of single places in the code that no test notices, of a sample; hours (MUTANTS narrows: --part store --count 40 --seed 43)
+	$(RUN) bench.mutants $(MUTANTS)
 
 attack: $(STAMP) ## slow and silent clients on every port, beside normal load (ATTACK narrows)
 	$(RUN) bench.attack $(ATTACK)
