@@ -14,25 +14,26 @@ from typing import Final, TypeVar
 
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_serving.flag_types import ByteSize, parse_object_name
-from scheduler.commands import observe, trace
-from scheduler.commands.observe import STOCK_NAME
+from scheduler.commands import trace
 from scheduler.commands.ship import add_spool, parse_url
 from scheduler.config.types import DEFAULT_NAME
 from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, omitted_labels
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import parse_feature_gates
-from scheduler.offline.evaluate.cases import CASE, FORMS
 from scheduler.recorder import endpoint
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES
 from scheduler.serving import port
 
 REVIEW: Final = "review"
+STOCK_NAME: Final = "default-scheduler"  # the name of kube-scheduler's profile
 
 T = TypeVar("T")
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
     """Add the options of the command `evaluate` to its parser."""
+    from scheduler.offline.evaluate.cases import CASE, FORMS
+
     command.description = (
         "Decide where a pod would go; nothing is bound. With --cluster and --pod: that pod on that cluster. Without:"
         " cases from standard input, one JSON object a line (tests/golden/README.md)."
@@ -179,7 +180,7 @@ def add_run(command: argparse.ArgumentParser) -> None:
     )
     behaviour.add_argument(
         "--schedulers",
-        type=observe.parse_names,
+        type=parse_names,
         default=(),
         metavar="NAMES",
         help=f"with --dry-run-binding: decide the pods of these schedulers, for example {STOCK_NAME}",
@@ -275,3 +276,14 @@ def _positive(text: str) -> int:
     if re.fullmatch(r"[0-9]{1,9}", text) is None or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 999999999")
     return int(text)
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the scheduler names in a comma-separated argument, without duplicates.
+
+    Raise ArgumentTypeError if there is none.
+    """
+    names = tuple(dict.fromkeys(name for name in text.split(",") if name))
+    if not names:
+        raise argparse.ArgumentTypeError("no scheduler is named")
+    return names

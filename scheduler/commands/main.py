@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import yaml
@@ -23,10 +23,9 @@ from herodotus_kube.credentials import KubeconfigError
 from herodotus_record import klog
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
-from scheduler.commands import flags, import_trace, observe, process, read_log
+from scheduler.commands import flags, process
 from scheduler.commands import ship as shipping
-from scheduler.commands import snapshot as snapshots
-from scheduler.commands.observe import STOCK_NAME
+from scheduler.commands.flags import STOCK_NAME
 from scheduler.commands.process import StartupError
 from scheduler.commands.run import run
 from scheduler.config import ConfigError, Configuration, build_profile, load
@@ -35,13 +34,10 @@ from scheduler.config.defaulted import fill_defaults
 from scheduler.config.load import convert_file
 from scheduler.config.rules import override_rules
 from scheduler.config.types import DEFAULT_NAME, ProfileConfig
+from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.plugins.registry import NamedPlugin, PluginLoadError, Registry
 from scheduler.engine.rules.feature_gates import FeatureGateError
-from scheduler.offline.evaluate import ManifestError, NoCluster
-from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
-from scheduler.offline.evaluate.files import evaluate_files
-from scheduler.offline.observe.configuration import for_pods_of
-from scheduler.offline.traces.document import TraceError
+from scheduler.offline.traces import TraceError
 from scheduler.recorder import endpoint
 
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
@@ -52,7 +48,8 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ())
 
     `plugins` are out-of-tree plugins, for programs that wrap this one: `main(plugins=[with_plugin("Name", Factory)])`.
     """
-    parser = _parser()
+    argv = sys.argv[1:] if argv is None else argv
+    parser = _parser(next((word for word in argv if not word.startswith("-")), ""))
     arguments = parser.parse_args(argv)
     if arguments.command is _evaluate and (arguments.cluster is None) != (arguments.pod is None):
         parser.error("evaluate: --cluster and --pod go together")
@@ -71,7 +68,6 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ())
         FeatureGateError,
         ManifestError,
         PluginLoadError,
-        read_log.ReadLogError,
         StartupError,
         TraceError,
     ) as e:
@@ -94,6 +90,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.schedulers:
         if not arguments.dry_run_binding:
             raise StartupError("--schedulers goes with --dry-run-binding: pods of others are looked at, never bound")
+        from scheduler.offline.observe.configuration import for_pods_of
+
         config = for_pods_of(arguments.schedulers, config)
     if arguments.endpoint and not arguments.record:
         raise StartupError("--no-record leaves nothing to deliver to --endpoint: give one of them")
@@ -120,19 +118,28 @@ def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:
 
 
 def _observe(arguments: argparse.Namespace) -> int:
+    from scheduler.commands import observe
+
     return observe.observe(arguments, _configuration(arguments.config, arguments, STOCK_NAME))
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
+    from scheduler.commands import snapshot as snapshots
+
     return snapshots.run_snapshot(arguments, _configuration(arguments.config, arguments))
 
 
 def _replay(arguments: argparse.Namespace) -> int:
+    from scheduler.commands import snapshot as snapshots
+
     baseline = _configuration(arguments.baseline, arguments) if arguments.baseline else None
     return snapshots.run_replay(arguments, _configuration(arguments.config, arguments), baseline)
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
+    from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
+    from scheduler.offline.evaluate.files import evaluate_files
+
     stated = arguments.config or arguments.feature_gates or arguments.kubernetes_version
     config = _configuration(arguments.config, arguments) if stated else None
     if arguments.output == flags.REVIEW:
@@ -183,6 +190,8 @@ def _say(what: str, message: object) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
+    from scheduler.offline.evaluate import NoCluster
+
     config = _configuration(arguments.file, arguments)
     try:
         for i in range(len(config.profiles)):
@@ -224,51 +233,103 @@ def _warn_of(path: Path) -> Callable[[str], None]:
     return lambda note: klog.warning(note, file=str(path))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _import_trace(arguments: argparse.Namespace) -> int:
+    from scheduler.commands import import_trace
+
+    return import_trace.run_import(arguments)
+
+
+def _read_log(arguments: argparse.Namespace) -> int:
+    from scheduler.commands import read_log
+
+    return read_log.read_log(arguments, process.stop_on_signals)
+
+
+def _parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the command line. If `only` names a command, the other ones get no options.
+
+    So their modules need not be imported.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m scheduler",
         description="A kube-scheduler compatible scheduler that records every decision.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    flags.add_run(_command(commands, "run", _run, "schedule pods on a cluster"))
-    observing = _command(commands, "observe", _observe, "reconstruct what another scheduler decides")
-    observe.add_options(observing)
-    flags.add_process(observing, STOCK_NAME)
-    flags.add_evaluate(_command(commands, "evaluate", _evaluate, "decide a pod without binding it, or many cases"))
-    validate = _command(commands, "validate", _validate, "check a KubeSchedulerConfiguration and print its defaults")
-    validate.add_argument("file", type=Path, metavar="FILE", help="the configuration")
-    flags.add_legacy(validate)
-    flags.add_rules(validate)
-    convert = _command(commands, "convert-config", _convert, "write a KubeSchedulerConfiguration of any version as v1")
-    convert.add_argument("file", type=Path, metavar="FILE", help="the configuration; v1 is written as it stands")
-    convert.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")
-    ship = _command(
-        commands, "ship", shipping.ship, "deliver a spool to the decisions service (run starts this itself)"
-    )
-    shipping.add_options(ship)
-    taken = _command(commands, "snapshot", _snapshot, "write what scheduling reads of a cluster to a file")
-    snapshots.add_snapshot_options(taken)
-    flags.add_config(taken, DEFAULT_NAME)
-    flags.add_cluster(taken)
-    again = _command(commands, "replay", _replay, "place the pods of a snapshot again with another configuration")
-    snapshots.add_replay_options(again)
-    flags.add_config(again, DEFAULT_NAME)
-    imported = _command(commands, "import-trace", import_trace.run_import, "write a trace from files of another format")
-    import_trace.add_options(imported)
-    log = _command(commands, "read-log", _read_log, "tell the decisions in another scheduler's log")
-    read_log.add_options(log, shipping.parse_url)
+    for name, (run_command, add_options, help_text) in _COMMANDS.items():
+        description = help_text[0].upper() + help_text[1:] + "."
+        command = commands.add_parser(name, help=help_text, description=description)
+        command.set_defaults(command=run_command)
+        klog.add_options(command)
+        if only in (None, name):
+            add_options(command)
     return parser
 
 
-def _read_log(arguments: argparse.Namespace) -> int:
-    return read_log.read_log(arguments, process.stop_on_signals)
+def _add_observe(command: argparse.ArgumentParser) -> None:
+    from scheduler.commands import observe
+
+    observe.add_options(command)
+    flags.add_process(command, STOCK_NAME)
 
 
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, run: object, help: str
-) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    command.set_defaults(command=run)
-    klog.add_options(command)
-    return command
+def _add_validate(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, metavar="FILE", help="the configuration")
+    flags.add_legacy(command)
+    flags.add_rules(command)
+
+
+def _add_convert(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, metavar="FILE", help="the configuration; v1 is written as it stands")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")
+
+
+def _add_snapshot(command: argparse.ArgumentParser) -> None:
+    from scheduler.commands import snapshot as snapshots
+
+    snapshots.add_snapshot_options(command)
+    flags.add_config(command, DEFAULT_NAME)
+    flags.add_cluster(command)
+
+
+def _add_replay(command: argparse.ArgumentParser) -> None:
+    from scheduler.commands import snapshot as snapshots
+
+    snapshots.add_replay_options(command)
+    flags.add_config(command, DEFAULT_NAME)
+
+
+def _add_import_trace(command: argparse.ArgumentParser) -> None:
+    from scheduler.commands import import_trace
+
+    import_trace.add_options(command)
+
+
+def _add_read_log(command: argparse.ArgumentParser) -> None:
+    from scheduler.commands import read_log
+
+    read_log.add_options(command, shipping.parse_url)
+
+
+class _Command(NamedTuple):
+    """A command: the function that runs it and returns its exit code, the one that adds its options, and its help."""
+
+    run: Callable[[argparse.Namespace], int]
+    add_options: Callable[[argparse.ArgumentParser], None]
+    help: str
+
+
+_COMMANDS: Final = {
+    "run": _Command(_run, flags.add_run, "schedule pods on a cluster"),
+    "observe": _Command(_observe, _add_observe, "reconstruct what another scheduler decides"),
+    "evaluate": _Command(_evaluate, flags.add_evaluate, "decide a pod without binding it, or many cases"),
+    "validate": _Command(_validate, _add_validate, "check a KubeSchedulerConfiguration and print its defaults"),
+    "convert-config": _Command(_convert, _add_convert, "write a KubeSchedulerConfiguration of any version as v1"),
+    "ship": _Command(
+        shipping.ship, shipping.add_options, "deliver a spool to the decisions service (run starts this itself)"
+    ),
+    "snapshot": _Command(_snapshot, _add_snapshot, "write what scheduling reads of a cluster to a file"),
+    "replay": _Command(_replay, _add_replay, "place the pods of a snapshot again with another configuration"),
+    "import-trace": _Command(_import_trace, _add_import_trace, "write a trace from files of another format"),
+    "read-log": _Command(_read_log, _add_read_log, "tell the decisions in another scheduler's log"),
+}

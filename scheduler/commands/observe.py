@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from herodotus_record import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
+from scheduler.commands.flags import parse_names
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records
 from scheduler.commands.trace import Tee, record_trace
@@ -37,7 +38,6 @@ from scheduler.offline.observe.observer import Observer
 from scheduler.reviews.reviewed_state import ReviewedState
 from scheduler.serving import port
 
-STOCK_NAME: Final = "default-scheduler"
 WINDOW_S: Final = 1.0
 STOP_CHECK_S: Final = 1.0  # how long after the end of one observer its thread that waits for signals may live
 
@@ -189,17 +189,6 @@ def _frameworks(config: Configuration, registry: Registry, shared: ClusterState)
     handle = ApiHandle(shared, preempts=True, evicts=False)
     profiles = (build_profile(config, i, registry, handle) for i in range(len(config.profiles)))
     return {p.scheduler_name: Framework(p, time.monotonic, (), shared.nominator) for p in profiles}
-
-
-def parse_names(text: str) -> tuple[str, ...]:
-    """Return the scheduler names in a comma-separated argument, without duplicates.
-
-    Raise ArgumentTypeError if there is none.
-    """
-    names = tuple(dict.fromkeys(name for name in text.split(",") if name))
-    if not names:
-        raise argparse.ArgumentTypeError("no scheduler is named")
-    return names
 
 
 def _seconds(text: str) -> float:

@@ -21,6 +21,7 @@ from typing import Final
 from herodotus_answers.decision import build_decision_document
 from herodotus_record.escaping import escape
 from herodotus_record.model import NodeTable
+from scheduler.commands.process import StartupError
 from scheduler.offline.read_log.attempts import GRACE_US
 from scheduler.offline.read_log.delivery import PATIENCE_S, Delivery
 from scheduler.offline.read_log.files import POLL_S, followed, lines_of
@@ -32,7 +33,7 @@ _PROGRESS_EVERY_S: Final = 1.0
 _LOOK_EVERY: Final = 4096  # lines between looks at the clock
 
 
-class ReadLogError(Exception):
+class ReadLogError(StartupError):
     """The log cannot be read, or its records cannot be delivered. The message is one line."""
 
 

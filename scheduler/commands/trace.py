@@ -15,8 +15,6 @@ from herodotus_kube.watch import Sink
 from herodotus_record import klog
 from herodotus_serving.flag_types import ByteSize
 from scheduler.commands.process import StartupError
-from scheduler.offline.traces.recording import TraceFiles, TraceRecorder
-from scheduler.offline.traces.redaction import Pseudonyms
 
 MIN_FILE_BYTES: Final = 1 << 16
 FILE_BYTES: Final = 1 << 26
@@ -68,6 +66,9 @@ def record_trace(arguments: argparse.Namespace) -> Iterator[Tee]:
             raise StartupError("--trace-pseudonyms goes with --trace")
         yield lambda sink: sink
         return
+    from scheduler.offline.traces.recording import TraceFiles, TraceRecorder
+    from scheduler.offline.traces.redaction import Pseudonyms
+
     files = TraceFiles(arguments.trace, arguments.trace_size, arguments.trace_files)
     try:
         recorder = TraceRecorder(files, arguments.omit_labels, Pseudonyms() if arguments.trace_pseudonyms else None)

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from herodotus_record.typed_decoding import json_decoder
 from scheduler.engine.objects.types import Node, Object, Pod, PodResourceClaimStatus, PodStatus
 from scheduler.offline.snapshots.taking import plain
+from scheduler.offline.traces import TraceError as TraceError
 from scheduler.offline.traces.redaction import OBJECT_KINDS, Pseudonyms, redact_node, redact_object, redact_pod
 
 VERSION: Final = 2  # of what is written; version 1 has no objects besides nodes and pods
@@ -33,10 +34,6 @@ READ_VERSIONS: Final = (1, VERSION)
 MAX_TEMPLATES: Final = 10_000  # that a writer remembers: some 100 bytes each; others are written again
 _BLOCK: Final = 1 << 18  # bytes of lines that are compressed together: more makes a file hardly smaller
 _LEVEL: Final = 6  # of gzip: 9 takes a sixth more of a recorder's time for 2 % less
-
-
-class TraceError(ValueError):
-    """A file is not a complete trace, or a row of an imported one is invalid. The message names file and line."""
 
 
 class TraceHeader(msgspec.Struct, frozen=True, tag="trace", forbid_unknown_fields=True, omit_defaults=True):

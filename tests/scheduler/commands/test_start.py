@@ -55,6 +55,9 @@ def test_nothing_heavy_is_imported_before_the_first_cycle(tmp_path: Path) -> Non
     imported = set(json.loads(run.stdout))
     assert "scheduler.engine.framework.runtime" in imported
     assert imported & HEAVY == set()
+    others = {name for name in imported if name.startswith("scheduler.offline.")}
+    others |= imported & {f"scheduler.commands.{name}" for name in ("import_trace", "observe", "read_log", "snapshot")}
+    assert others == {"scheduler.offline.traces"}, "only the package, for the error that `main` reports"
 
 
 def test_the_shipper_imports_nothing_of_scheduling() -> None:
