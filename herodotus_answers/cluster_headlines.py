@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Final
 from herodotus_answers.descheduling import format_deschedule_headline
 from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
-from herodotus_record.units import format_available, format_requested, join_limited, natural_sort_key, pluralize
+from herodotus_record.units import (
+    begin_sentence,
+    format_available,
+    format_requested,
+    join_limited,
+    natural_sort_key,
+    pluralize,
+)
 
 if TYPE_CHECKING:  # `cluster_review` builds documents with this module's sentences
     from herodotus_answers.cluster_review import (
@@ -208,7 +215,7 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
         return f"Not drainable: {_describe_blocked(blocked)}." + f" {text}." * bool(text)
     if any(pod["cause"] == DRAINED for pod in placements):
         text = f"Drainable: {text[:1].lower()}{text[1:]}"
-    return f"{text[:1].upper()}{text[1:]}." if text else "No pod moves, and none that is pending gets a node."
+    return f"{begin_sentence(text)}." if text else "No pod moves, and none that is pending gets a node."
 
 
 def is_daemon_of_new_node(pod: ReviewedPlacement) -> bool:

@@ -129,7 +129,7 @@ def format_deschedule_headline(review: DescheduleReview) -> str:
     if len(outcomes) == 1:
         words = next(words for each, words in _OUTCOMES.items() if counts[each])
         outcomes = [words[0] if evicted == 1 else f"all {words[1]}"]
-    more = f" {refusals[:1].upper()}{refusals[1:]}." if refused else ""
+    more = f" {refusals}." if refused else ""
     return f"{pluralize(evicted, 'pod')} would be evicted: {', '.join(outcomes)}.{more}"
 
 

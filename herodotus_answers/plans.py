@@ -276,7 +276,7 @@ def _describe_drain(review: PlanReview, drain: DrainPlan) -> str:
     held = "budgets hold and no pod stays Pending, in every scheduling order and with every tie-break"
     if not drain["proven"]:
         held = f"budgets held and no pod stayed Pending in {pluralize(drain['runs'], 'simulation')}, which is no proof"
-    return f"{nodes[:1].upper()}{nodes[1:]} can be drained in this order: {held}."
+    return f"{nodes} can be drained in this order: {held}."
 
 
 def _describe_consolidation(review: PlanReview, drain: DrainPlan) -> str:

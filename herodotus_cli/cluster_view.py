@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from herodotus_answers.live.objects import find_controller, is_static
+from herodotus_answers.live.objects import find_controller, is_of_daemon_set, is_static, read_owner
 from herodotus_answers.quantities import format_available_amount, format_requested_amount, read_quantity
 from herodotus_cli.object_watch import LISTED, ObjectChange
 
@@ -150,7 +150,7 @@ def read_pod(pod: Json) -> PodState:
         status.get("phase") in ("Succeeded", "Failed"),
         str(scheduled.get("message") or "") if scheduled.get("reason") == "Unschedulable" else "",
         (conditions.get("PodResizePending") or {}).get("status") == "True",
-        is_static(pod) or (owner is not None and owner["kind"] == "DaemonSet"),
+        is_static(pod) or is_of_daemon_set(read_owner(pod)),
     )
 
 

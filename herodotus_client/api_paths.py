@@ -194,6 +194,12 @@ def cluster_pod(namespace: str, pod: str) -> str:
     return f"/api/v1/namespaces/{_escape(namespace)}/pods/{_escape(pod)}"
 
 
+def refused_pods(namespace: str) -> str:
+    """Return the path of the first event that a controller could not create a pod; "" means all namespaces."""
+    of = {"fieldSelector": "reason=FailedCreate", "limit": 1}
+    return f"/api/v1/{_namespace_prefix(namespace)}events{_query_string(of)}"
+
+
 def unassigned_pods(namespace: str, *, labels: str = "") -> str:
     """Return the API server's path of the list of pending pods without a node.
 

@@ -103,6 +103,12 @@ def pluralize(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
+def begin_sentence(text: str) -> str:
+    """Return a text with a capital letter at its beginning, unless it begins with the name of an object or program."""
+    word = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if word.rstrip(",;:").isalpha() else text
+
+
 def join_limited(names: Iterable[str], limit: int, more: str = "") -> str:
     """Return up to `limit` names separated by commas, and how many more there are.
 

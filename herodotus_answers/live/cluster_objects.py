@@ -113,19 +113,36 @@ class ClusterObjects:
         missing = self._classify(kind, code)
         return ObjectLookup(None if missing else document, missing)
 
-    def list_objects(self, kind: str, namespace: str = "", *, fields: str = "", labels: str = "") -> ObjectList:
+    def list_objects(
+        self,
+        kind: str,
+        namespace: str = "",
+        *,
+        fields: str = "",
+        labels: str = "",
+        pages: int = 1,
+        is_optional: bool = False,
+    ) -> ObjectList:
         """Return objects of a kind, of all namespaces if `namespace` is empty.
 
-        `fields` and `labels` are selectors. A kind that the server does not serve has no objects. Raises KeyError for a
-        kind that this module does not know.
+        `fields` and `labels` are selectors. At most `pages` pages of MAX_LISTED objects are read. A kind that the
+        server does not serve has no objects. A kind that only adds to an answer is optional: `unread` then lacks it.
+        Raises KeyError for a kind that this module does not know.
         """
         query = {"fieldSelector": fields, "labelSelector": labels, "limit": str(MAX_LISTED)}
-        selected = urlencode({key: value for key, value in query.items() if value})
-        code, document = self._read(f"{_path(kind, namespace)}?{selected}")
-        missing = self._classify(kind, code)
-        items = [item for item in document.get("items") or () if isinstance(item, dict)] if not missing else []
-        more = (document.get("metadata") or {}).get("continue") if not missing else None
-        return ObjectList(items, "" if missing == "NotFound" else missing, missing in ("", "NotFound") and not more)
+        items: list[Json] = []
+        for _ in range(pages):
+            selected = urlencode({key: value for key, value in query.items() if value})
+            code, document = self._read(f"{_path(kind, namespace)}?{selected}")
+            missing = self._classify(kind, code, is_noted=not is_optional)
+            if missing:  # a token of an earlier page may have expired: what was read remains
+                known = "" if missing == "NotFound" or items else missing
+                return ObjectList(items, known, missing == "NotFound" and not items)
+            items += (item for item in document.get("items") or () if isinstance(item, dict))
+            query["continue"] = (document.get("metadata") or {}).get("continue") or ""
+            if not query["continue"]:
+                break
+        return ObjectList(items, "", not query["continue"])
 
     def list_pods_of_node(self, node: str, namespace: str) -> ObjectList:
         """Return the pods of a node: of all namespaces, or of `namespace` alone if those may not be listed."""
@@ -175,12 +192,13 @@ class ClusterObjects:
             self._responses[path] = self._fetch(path)
         return self._responses[path]
 
-    def _classify(self, kind: str, code: int) -> Missing:
+    def _classify(self, kind: str, code: int, *, is_noted: bool = True) -> Missing:
         """Return why a response has no object, "" if it has one, and note a kind that could not be read."""
         if code in (_OK, _NOT_FOUND):
             return "" if code == _OK else "NotFound"
         missing: Missing = "Forbidden" if code == _FORBIDDEN else "Unknown"
-        self.unread.setdefault(kind, missing)
+        if is_noted:
+            self.unread.setdefault(kind, missing)
         return missing
 
 
@@ -199,6 +217,13 @@ def read_event_time(event: Json) -> str:
         event.get("firstTimestamp"),
         (event.get("metadata") or {}).get("creationTimestamp"),
     )
+    return next((str(time) for time in times if time), "")
+
+
+def read_first_time(event: Json) -> str:
+    """Return the time of an event's first occurrence, as a timestamp; "" if it has none."""
+    meta = event.get("metadata") or {}
+    times: Iterable[Any] = (event.get("firstTimestamp"), event.get("eventTime"), meta.get("creationTimestamp"))
     return next((str(time) for time in times if time), "")
 
 

@@ -228,7 +228,12 @@ class LivePending(Live):
     ]
     pinned: NotRequired[Annotated[list[PinnedPod], "Pods that may only run on one node, such as those of a DaemonSet."]]
     untried: Annotated[list[UntriedPod], "Pending pods that `pods` lacks, because no record mentions them."]
-    notCreated: NotRequired[Annotated[list[UncreatedPods], "Workloads that lack pods which were never created."]]
+    notCreated: NotRequired[
+        Annotated[list[UncreatedPods], "Workloads that lack pods which were never created: the five newest."]
+    ]
+    notCreatedOmitted: NotRequired[
+        Annotated[int, "Number of further objects whose pods were refused, at which nothing looked; absent if none."]
+    ]
 
 
 class ZonePods(TypedDict):

@@ -285,6 +285,11 @@ def read_owner(pod: Json) -> str | None:
     return None if owner is None else f"{owner['kind']}/{owner['name']}"
 
 
+def is_of_daemon_set(owner: str | None) -> bool:
+    """Return whether a pod whose controller is `owner`, as KIND/NAME, belongs to a DaemonSet, and so to one node."""
+    return owner is not None and owner.startswith("DaemonSet/")
+
+
 def was_created_with_node(pod: Json) -> bool:
     """Return whether the pod had spec.nodeName from the start, so that no scheduler decides it.
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from herodotus_answers.live.cluster_objects import count_event, read_event_time
+from herodotus_answers.live.cluster_objects import count_event, read_event_time, read_first_time
 from herodotus_answers.live.objects import find_controller, is_static
 
 if TYPE_CHECKING:
@@ -173,12 +173,6 @@ def clean(message: object) -> str:
     return " ".join(str(message or "").split()).rstrip(".")
 
 
-def begin_sentence(text: str) -> str:
-    """Return a text with a capital letter at its beginning, unless it begins with the name of an object or program."""
-    word = text.partition(" ")[0]
-    return text[:1].upper() + text[1:] if word.rstrip(",;:").isalpha() else text
-
-
 def make_cause(
     code: str,
     text: str,
@@ -218,11 +212,23 @@ def make_state(
 
 def make_event_cause(code: str, before: str, event: Json, now: datetime, **more: Any) -> LiveCause:
     """Return the cause that an event reports, with how often and when last."""
-    times, at = count_event(event), read_event_time(event)
-    often = f"{times} times, last" if times > 1 else ""
-    when = " ".join(filter(None, (often, format_ago(at, now).strip())))
+    at, often = read_event_time(event), format_times(event)
+    when = " ".join(filter(None, (f"{often}, last" if often else "", format_ago(at, now).strip())))
     text = f"{before}{clean(event.get('message'))}" + (f" ({when})" if when else "")
     return make_cause(code, text, name_event(event), at=at, **more)
+
+
+def format_times(event: Json) -> str:
+    """Return how often an event occurred and within which time, such as `17 times in 5d`; "" for once."""
+    times, span = count_event(event), find_event_span(event)
+    within = f" in {format_seconds(span.total_seconds())}" if span else ""
+    return f"{times} times{within}" if times > 1 else ""
+
+
+def find_event_span(event: Json) -> timedelta:
+    """Return the time between the first and the last occurrence of an event; 0 if that is not known."""
+    first, last = parse_time(read_first_time(event)), parse_time(read_event_time(event))
+    return timedelta() if first is None or last is None else max(last - first, timedelta())
 
 
 def read_reporter(event: Json) -> str:

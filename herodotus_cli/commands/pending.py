@@ -18,11 +18,11 @@ from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document, shows_whole_document
 from herodotus_cli.sorting import SortKey, sort_option, sort_rows
-from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
+from herodotus_cli.transport.api_server_queries import RefusedPodsQuery, UnassignedPodsQuery
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live.declarations import LivePending, NoLongerPendingPod, UncreatedPods
+    from herodotus_answers.live.declarations import LivePending, NoLongerPendingPod
     from herodotus_answers.pending import GroupFix, PendingPods
 
 SORT_KEYS = {
@@ -115,13 +115,14 @@ def _once(
         _unassigned_pods(namespace, labels, connection, environment) as query,
         # which pods exist does not depend on labels, which may have changed since a decision
         _unassigned_pods(namespace, "", connection, environment) if labels else query as every,
+        _refused_pods(namespace, labels, connection, environment) as refused,
     ):
         answer: PendingPods = environment.fetch(connection, path, output, "pending")
         if connection.reaches_cluster:
             live = _read_live(answer, query, every, connection, environment)
             if live is not None:
-                uncreated = [] if labels else _find_uncreated(namespace, connection, environment)
-                answer["live"] = live | {"notCreated": uncreated} if uncreated else live
+                may_lack_pods = refused.may_exist()
+                answer["live"] = _add_uncreated(live, namespace, connection, environment) if may_lack_pods else live
     shown = answer
     if "live" in answer and not shows_whole_document(output.format):
         from herodotus_answers.pending import apply_live
@@ -209,12 +210,30 @@ def _look_up_fates(absent: list[NoLongerPendingPod], connection: ConnectionSetti
             pod["fate"] = "placed" if fate == "exists" else fate
 
 
-def _find_uncreated(namespace: str, connection: ConnectionSettings, environment: Environment) -> list[UncreatedPods]:
-    """Return the workloads whose pods were never created, as far as the user may read events and workloads."""
+def _add_uncreated(
+    live: LivePending, namespace: str, connection: ConnectionSettings, environment: Environment
+) -> LivePending:
+    """Return `live` with the workloads whose pods were never created, as far as the user may read them and events."""
     from herodotus_answers.live.workloads.uncreated_pods import find_uncreated
     from herodotus_cli.transport import open_objects
 
-    return list(find_uncreated(open_objects(connection, environment.environ), namespace, environment.now()))
+    found = find_uncreated(open_objects(connection, environment.environ), namespace, environment.now())
+    if found.workloads:
+        live["notCreated"] = found.workloads
+    if found.workloads and found.omitted:
+        live["notCreatedOmitted"] = found.omitted
+    return live
+
+
+def _refused_pods(
+    namespace: str, labels: str, connection: ConnectionSettings, environment: Environment
+) -> RefusedPodsQuery:
+    """Start a request to the API server for pods that could not be created; none for pods that `labels` select."""
+    if labels or not connection.reaches_cluster:
+        return RefusedPodsQuery()
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    return KubectlTransport(connection, environment.environ).refused_pods(namespace)
 
 
 def _unassigned_pods(

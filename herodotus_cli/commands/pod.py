@@ -361,6 +361,7 @@ def _read_live(
         is_recorded = is_explanation and answer["attempt"]["source"] != "evaluated"
         is_enough = is_recorded and not arguments.timeline and live_objects.is_running_well(lookup.pod)
         if is_pod and not is_enough and (is_undecided or not arguments.node):  # --node is about the decision
+            from herodotus_answers.live.workloads.deletions import describe_preempted
             from herodotus_cli.transport import open_objects
 
             objects = open_objects(connection, environment.environ)  # each object is read once for the answer
@@ -369,7 +370,7 @@ def _read_live(
                 lookup.pod, {} if is_undecided else answer, at, objects, attempts if arguments.timeline else None
             )
             reports = _read_reports(lookup.pod, objects)
-            preempted = _describe_preempted(lookup.pod, objects, at)
+            preempted = describe_preempted(lookup.pod, objects, at)
             place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
     if arguments.timeline and is_explanation and fate in live_objects.FATES_WITHOUT_POD:
         from herodotus_answers.live.pods.pod_timeline import build_timeline_of_gone  # here, because few pods are gone
@@ -439,15 +440,6 @@ def _read_reports(pod: Json, objects: ClusterObjects) -> list[EventReport]:
     return list_autoscaler_reports(sorted(events, key=read_event_time))
 
 
-def _describe_preempted(pod: Json, objects: ClusterObjects, now: datetime) -> str:
-    """Return which pod of the owner of a pod without a node was preempted; "" for other pods."""
-    if pod["spec"].get("nodeName"):
-        return ""
-    from herodotus_answers.live.workloads.deletions import describe_preempted  # here, because most pods have a node
-
-    return describe_preempted(pod, objects, now)
-
-
 def _find_place(pod: Json, answer: Json, now: datetime, objects: ClusterObjects) -> QueuePlace | None:
     """Return the place of a pod that waits for a node in its scheduler's queue, or None if it does not wait there."""
     if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or answer["outcome"]["node"] is not None:
@@ -494,8 +486,7 @@ def _ask_about_groups(
     screen shows those that the record has. Raises CliError if --node-groups has no answer.
     """
     has_screen = output.format in SCREEN_FORMATS and not (arguments.attempt or arguments.node or arguments.history)
-    has_screen = has_screen and not _is_daemon(answer)
-    if arguments.groups is None and not has_screen:
+    if arguments.groups is None and (not has_screen or _needs_present_node(answer)):
         return None
     outcome, attempt = answer.get("outcome") or {}, answer.get("attempt") or {}  # an unknown document may lack them
     is_pending = answer["kind"] == "PodExplanation" and outcome.get("node", "") is None
@@ -671,9 +662,11 @@ def _is_recorded(scheduler: str, request: not_found.PodRequest, output: OutputOp
         return True
 
 
-def _is_daemon(answer: Json) -> bool:
-    """Return whether the pod belongs to a DaemonSet, which pins it to one node, so that a new node does not help."""
-    return str((answer.get("pod") or {}).get("owner") or "").startswith("DaemonSet/")
+def _needs_present_node(answer: Json) -> bool:
+    """Return whether the pod of an answer is of a DaemonSet, so that a new node gets another pod."""
+    from herodotus_answers.live.objects import is_of_daemon_set  # here, because most pods are placed
+
+    return is_of_daemon_set((answer.get("pod") or {}).get("owner"))
 
 
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
@@ -696,7 +689,7 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list
     if "queue" in now:
         live = [*live, pod_screen.build_queue(now["queue"])]
     groups, reports = now.get("nodeGroups") or answer.get("nodeGroups"), now.get("autoscalerReports") or []
-    if arguments.groups is None and _is_daemon(answer):
+    if arguments.groups is None and _needs_present_node(answer):
         groups = None
     if groups is not None or reports:
         from herodotus_cli.render import node_groups as group_screen  # here, because most pods are placed

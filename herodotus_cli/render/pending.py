@@ -100,17 +100,21 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
 
 def _list_uncreated(answer: PendingPods, view: ViewOptions) -> list[Block]:
     """Return the workloads whose pods do not exist, so that none of them is pending; [] if there are none."""
-    uncreated = answer["live"].get("notCreated", ()) if "live" in answer else ()
+    live = answer.get("live")
+    uncreated = live.get("notCreated", ()) if live else ()
+    omitted = live.get("notCreatedOmitted", 0) if live else 0
+    others = f"These have the newest refusals; pods of {pluralize(omitted, 'more object')} were refused too."
+    further: list[Block] = [TextLine(others, "dim")] if omitted else []
     if view.piped:
         listed = [
             f"{each['missing']} of {each['namespace']}/{each['workload']}: {each['reason']}" for each in uncreated
         ]
-        return [TextLine(f"Not created: {line}.") for line in listed]
+        return [*(TextLine(f"Not created: {line}.") for line in listed), *further]
     rows = [
         (Cell(str(each["missing"])), Cell(f"{each['namespace']}/{each['workload']}"), Cell(each["reason"]))
         for each in uncreated
     ]
-    return [build_table(("NOT CREATED", "WORKLOAD", "REASON"), rows, right=(0,))] if rows else []
+    return [build_table(("NOT CREATED", "WORKLOAD", "REASON"), rows, right=(0,)), *further] if rows else []
 
 
 def _describe_gone(answer: PendingPods, view: ViewOptions) -> str:

@@ -105,6 +105,19 @@ class UnassignedPodsQuery(ConcurrentQuery):
         return self._pods
 
 
+class RefusedPodsQuery(ConcurrentQuery):
+    """A running request to the API server for an event that a controller could not create a pod."""
+
+    def may_exist(self) -> bool:
+        """Return whether such events may exist: not if there are none, or if the user may not list events."""
+        if not self._process:
+            return False
+        document = self._document(_TIMEOUT_S)
+        if isinstance(document, dict):
+            return bool(document.get("items"))
+        return not self._error.startswith(_FORBIDDEN)
+
+
 class NodePodsQuery(ConcurrentQuery):
     """A running request to the API server for the pods on a node."""
 

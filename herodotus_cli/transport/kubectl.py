@@ -39,6 +39,7 @@ from herodotus_cli.transport.api_server_queries import (
     LivePodQuery,
     NodePodsQuery,
     NodeZonesQuery,
+    RefusedPodsQuery,
     RightsQuery,
     UnassignedPodsQuery,
 )
@@ -228,6 +229,10 @@ class KubectlTransport:
     def unassigned_pods(self, namespace: str, labels: str) -> UnassignedPodsQuery:
         """Start a request to the API server for the pods without a node. `labels` is a label selector."""
         return UnassignedPodsQuery(self._get_concurrently(api_paths.unassigned_pods(namespace, labels=labels)))
+
+    def refused_pods(self, namespace: str) -> RefusedPodsQuery:
+        """Start a request to the API server for an event that a pod could not be created."""
+        return RefusedPodsQuery(self._get_concurrently(api_paths.refused_pods(namespace)))
 
     def pods_on_node(self, node: str) -> NodePodsQuery:
         """Start a request to the API server for the pods on a node."""

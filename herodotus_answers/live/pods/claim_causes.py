@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live.cluster_objects import count_event, read_event_time
+from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.node_rules import describe_terms, list_required_terms, matches_any_term, read_labels
 from herodotus_answers.live.objects import HOSTNAME
 from herodotus_answers.live.pod_facts import (
     describe_elsewhere,
     describe_similar,
+    format_times,
     kubectl,
     list_claims,
     make_cause,
@@ -375,7 +376,7 @@ class _ClaimFinder:
         if not failed:
             return None
         newest = failed[-1]
-        times = f" ({count_event(newest)} times)" if count_event(newest) > 1 else ""
+        times = f" ({often})" if (often := format_times(newest)) else ""
         return f"{' '.join(str(newest.get('message') or '').split())}{times}", read_event_time(newest)
 
     def _describe_capacity(self, name: str, wanted: str, class_name: str, about: str) -> LiveCause | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live.cluster_objects import count_event, read_event_time
+from herodotus_answers.live.cluster_objects import count_event, read_event_time, read_first_time
 from herodotus_answers.live.objects import list_restarting_resizes
 from herodotus_answers.live.pod_facts import (
     Container,
@@ -83,9 +83,12 @@ def _explain_remade_sandbox(pod: Json, events: list[Json], now: datetime) -> lis
     It does so when the container runtime no longer has the sandbox, and ends the pod's containers with it.
     """
     changed = [event for event in events if event.get("reason") == "SandboxChanged"]
-    at = parse_time(read_event_time(changed[-1])) if changed else None
-    if at is None or now - at > _RECENT or sum(map(count_event, changed)) < _MANY_SANDBOXES:
+    at, times = parse_time(read_event_time(changed[-1])) if changed else None, sum(map(count_event, changed))
+    if at is None or now - at > _RECENT or times < _MANY_SANDBOXES:
         return []
+    began = min(filter(None, (parse_time(read_first_time(event)) for event in changed)), default=at)
+    if at - began > times * _RECENT:
+        return []  # now and then in days, as after restarts of the node
     node = pod["spec"].get("nodeName")
     text = f"the kubelet of {node} makes the pod's sandbox anew again and again, which ends its containers: "
     advice = (

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from herodotus_answers.live.objects import read_owner
+from herodotus_answers.live.objects import is_of_daemon_set, read_owner
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import format_available, format_requested, natural_sort_key
 
@@ -59,7 +59,7 @@ class Holder(NamedTuple):
     @property
     def returns_to_node(self) -> bool:
         """Whether a pod like it takes its place on the same node: one of a DaemonSet, or a static pod."""
-        return self.owner.startswith(("DaemonSet/", "Node/"))
+        return is_of_daemon_set(self.owner) or self.owner.startswith("Node/")
 
 
 class Holders(NamedTuple):

@@ -20,6 +20,7 @@ from herodotus_answers.live.pod_facts import (
     clean,
     find_missing_objects,
     find_owner,
+    format_ago,
     format_since,
     kubectl,
     list_containers,
@@ -164,6 +165,7 @@ def _explain_pull(
         else f"cannot pull image {image}"
     )
     text = f"{container.label} {what} on {node} ({waiting.get('reason')}{why})"
+    text += "" if volume else _describe_running_elsewhere(pod, image, objects, now)
     names = {str(each["name"]): "" for each in pod["spec"].get("imagePullSecrets") or () if each.get("name")}
     causes = [
         make_cause(
@@ -178,6 +180,29 @@ def _explain_pull(
     remedies = advise("image", message, pod, objects, container, image)
     at = pod["status"].get("startTime")
     return [*causes, make_cause("image-pull", text, source, at=at, remedies=remedies)]
+
+
+def _describe_running_elsewhere(pod: Json, image: str, objects: ClusterObjects, now: datetime) -> str:
+    """Return a clause on a container of another pod of the namespace that runs the image; "" if none is known.
+
+    Its node may have pulled the image before something changed, so that its start is stated. The last one counts.
+    """
+    started: list[tuple[str, str, str]] = []
+    for other in objects.list_objects("Pod", pod["metadata"]["namespace"], is_optional=True).items:
+        node, name = str(other["spec"].get("nodeName") or ""), str(other["metadata"]["name"])
+        if name == pod["metadata"]["name"]:
+            continue
+        for container in list_containers(other):
+            since = container.read_state("running").get("startedAt")
+            if since and container.spec.get("image") == image:
+                started.append((str(since), node, name))
+    if not started:
+        return ""
+    since, node, name = max(started)
+    where = f"on {node} too" if node == pod["spec"].get("nodeName") else f"on {node}"
+    nodes = {each for _, each, _ in started} - {node, pod["spec"].get("nodeName")}
+    more = f" and {len(nodes)} more {'node' if len(nodes) == 1 else 'nodes'}" if nodes else ""
+    return f"; the same image runs {where}{more} ({name} started{format_ago(since, now)})"
 
 
 def _find_pulled_image(pod: Json, container: Container) -> tuple[str, str]:

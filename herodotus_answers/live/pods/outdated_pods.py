@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live.pod_facts import find_owner, is_true, kubectl, make_cause, make_remedy, quote_patch
+from herodotus_answers.live.pod_facts import (
+    find_owner,
+    is_true,
+    kubectl,
+    list_claims,
+    make_cause,
+    make_remedy,
+    quote_patch,
+)
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _MAX_NAMES: Final = 3  # in a sentence
+# What no pod template describes.
+_STORAGE: Final = ("PersistentVolumeClaim", "PersistentVolume")
 REVISION_LABEL: Final = "controller-revision-hash"
 # What a DaemonSet counts its templates by: a label of its pods, and an annotation of itself.
 _GENERATION_LABEL: Final = "pod-template-generation"
@@ -34,6 +44,34 @@ def find_outdated(pod: Json, objects: ClusterObjects) -> LiveCause | None:
         return None
     found = objects.get(owner.kind, owner.name, pod["metadata"]["namespace"]).object
     return None if found is None else explain_outdated(pod, {**found, "kind": owner.kind})
+
+
+def add_outdated(causes: list[LiveCause], pod: Json, objects: ClusterObjects) -> list[LiveCause]:
+    """Return the causes of what stops a pod, with that of its earlier template, if it has one, after the first.
+
+    The newest template may have mended what the first cause names, so that its remedies follow that of the template.
+    They stay where the newest template names the same claims, and the first cause is about one of them.
+    """
+    outdated = find_outdated(pod, objects)
+    if outdated is None:
+        return causes
+    if causes and not _is_about_kept_claim(causes[0], pod, objects):
+        outdated["remedies"] += causes[0]["remedies"]
+        causes[0]["remedies"] = []
+    return [*causes[:1], outdated, *causes[1:]]
+
+
+def _is_about_kept_claim(cause: LiveCause, pod: Json, objects: ClusterObjects) -> bool:
+    """Return whether a cause is about storage, and the newest template of the pod's owner has all claims of the pod."""
+    owner = find_owner(pod, objects)
+    if owner is None or str(cause["object"]).partition("/")[0] not in _STORAGE:
+        return False
+    found = objects.get(owner.kind, owner.name, pod["metadata"]["namespace"]).object or {}
+    spec = found.get("spec") or {}
+    made = {str(each["metadata"]["name"]) for each in spec.get("volumeClaimTemplates") or ()}
+    template = {"metadata": pod["metadata"], "spec": (spec.get("template") or {}).get("spec") or {}}
+    newest = {claim.name for claim in list_claims(template)}
+    return all(claim.volume in made or claim.name in newest for claim in list_claims(pod))
 
 
 def explain_outdated(pod: Json, owner: Json) -> LiveCause | None:

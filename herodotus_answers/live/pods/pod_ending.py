@@ -44,6 +44,7 @@ from herodotus_answers.live.pods.rejection_causes import (
     describe_rejection,
 )
 from herodotus_answers.live.unit_slips import list_small_limits
+from herodotus_record.units import begin_sentence
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -406,7 +407,7 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     if state == "pod-rejected" and node:
         present, holders = describe_rejection(pod, reason, objects)
         text += f"; {present}" if present else ""
-        text += f". {named[:1].upper()}{named[1:]}" if (named := describe_naming(pod, objects)) else ""
+        text += f". {begin_sentence(named)}" if (named := describe_naming(pod, objects)) else ""
     cause = make_cause(code, text, "status.reason, status.message", of=f"Node/{node}" if node else None)
     cause["remedies"] = [
         *advise_on_holders(pod, reason, holders, objects),

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import has_ended, is_static, read_scheduler, was_created_with_node
 from herodotus_answers.live.pod_facts import (
-    begin_sentence,
     clean,
     find_owner,
     format_ago,
@@ -35,6 +34,7 @@ from herodotus_answers.live.pod_facts import (
     read_conditions,
     read_reporter,
 )
+from herodotus_record.units import begin_sentence
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -182,7 +182,7 @@ def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) 
 
 def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     from herodotus_answers.live.pods.claim_causes import find_unread_claims
-    from herodotus_answers.live.pods.outdated_pods import find_outdated
+    from herodotus_answers.live.pods.outdated_pods import add_outdated
     from herodotus_answers.live.pods.pod_ending import explain_closed_node
     from herodotus_answers.live.pods.waiting_causes import find_waiting_causes
 
@@ -201,8 +201,7 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
     condition = read_conditions(pod).get("PodScheduled") or {}
     if condition.get("reason") == "SchedulingGated":  # its gates are gone, and no scheduler has tried it since
         condition = {}
-    outdated = find_outdated(pod, objects)
-    causes = [*([outdated] if outdated else []), *find_waiting_causes(pod, objects)]
+    causes = add_outdated(find_waiting_causes(pod, objects), pod, objects)
     if not condition and not (tried := _find_attempt_event(pod, objects)):
         return _find_not_tried(pod, causes, objects, now)
     if condition:  # it changes its message with an attempt, but its time only with its status
@@ -448,7 +447,7 @@ def _choose_scheduler(pod: Json, scheduler: str, known: list[str], objects: Clus
 def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     from herodotus_answers.live.pods.container_ends import find_restart_causes
     from herodotus_answers.live.pods.kubelet_causes import find_debugging_causes, find_start_causes
-    from herodotus_answers.live.pods.outdated_pods import find_outdated
+    from herodotus_answers.live.pods.outdated_pods import add_outdated
     from herodotus_answers.live.pods.pod_ending import (
         describe_eviction_from,
         find_disruption,
@@ -506,10 +505,8 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         causes.append(_explain_static(pod))
     elif was_created_with_node(pod) and not any(cause["code"] == "created-with-node" for cause in causes):
         causes.append(_explain_node_name(pod))
-    if causes and (outdated := find_outdated(pod, objects)):  # what is wrong with its template may be mended already
-        outdated["remedies"] += causes[0]["remedies"]
-        causes[0]["remedies"] = []
-        causes.insert(1, outdated)
+    if causes:
+        causes = add_outdated(causes, pod, objects)
     why = f": {causes[0]['text']}" if causes else ""
     failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness", "sandbox-remade")
     if causes and causes[0]["code"] in failing:

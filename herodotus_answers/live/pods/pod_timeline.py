@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from herodotus_answers.live.cluster_objects import count_event, read_event_time
+from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import find_controller
 from herodotus_answers.live.pod_facts import (
     clean,
+    format_times,
     list_containers,
     make_state,
     parse_time,
@@ -165,8 +166,7 @@ def _describe_condition(name: str, condition: Json, source: str) -> _Entry:
 
 def _describe_event(event: Json, before: str = "") -> _Entry:
     component = read_reporter(event)
-    times, first = count_event(event), parse_time(event.get("firstTimestamp"))
-    often = f" ({times} times{f' since {first:%H:%M:%S}' if first else ''})" if times > 1 else ""
+    often = f" ({times})" if (times := format_times(event)) else ""
     source = f"Event {event.get('reason')}" + (f" of {component}" if component else "")
     message = clean(event.get("message"))
     short = f"{before}the same message{often}"

@@ -6,18 +6,19 @@ Owns: which events say so. Does not own: pods that are being deleted (`pod_endin
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import find_controller
-from herodotus_answers.live.pod_facts import clean, format_ago, name_event
+from herodotus_answers.live.pod_facts import clean, format_ago, name_event, parse_time
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
 
 Json = dict[str, Any]
 _MAX: Final = 3  # sentences
+_KEPT: Final = timedelta(days=1)  # how long an API server keeps events: an hour, unless --event-ttl is longer
 # Of a controller about its own object, whose message names the pod.
 _BY_OWNER: Final = "SuccessfulDelete"
 _OF_MAKER: Final = "SuccessfulCreate"
@@ -52,13 +53,17 @@ def list_deletions(pod: str, namespace: str, objects: ClusterObjects, now: datet
     return [_describe(event, pod, now) for event in found[:_MAX]]
 
 
-def find_preempted(pod: Json, objects: ClusterObjects) -> Json | None:
+def find_preempted(pod: Json, objects: ClusterObjects, now: datetime) -> Json | None:
     """Return the last event that a scheduler preempted a pod of the same owner, for a pod without a node; None if none.
 
-    The preempted pod no longer exists. It is known by its name, which begins with that of its owner.
+    The preempted pod no longer exists. It is known by its name, which begins with that of its owner. No event is read
+    for a pod that waits longer than events last: what it replaced was ended when it was made.
     """
     owner = find_controller(pod)
     if owner is None or owner["kind"] not in _FOLLOWED or pod["spec"].get("nodeName"):
+        return None
+    created = parse_time(pod["metadata"].get("creationTimestamp"))
+    if created is not None and now - created > _KEPT:
         return None
     end = r"\d+" if owner["kind"] == "StatefulSet" else "[a-z0-9]+"
     is_of_owner = re.compile(rf"{re.escape(owner['name'])}-{end}").fullmatch
@@ -73,7 +78,7 @@ def find_preempted(pod: Json, objects: ClusterObjects) -> Json | None:
 
 def describe_preempted(pod: Json, objects: ClusterObjects, now: datetime) -> str:
     """Return which pod of the same owner a scheduler preempted last, for a pod without a node; "" if none is known."""
-    event = find_preempted(pod, objects)
+    event = find_preempted(pod, objects, now)
     return f"{event['involvedObject']['name']} of the same owner{_quote(event, now)}" if event else ""
 
 

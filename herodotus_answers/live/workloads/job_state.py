@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.pod_facts import (
     ask_for_events,
-    begin_sentence,
     clean,
     format_ago,
     format_seconds,
@@ -31,6 +30,7 @@ from herodotus_answers.live.workloads.refusal_causes import explain_refusal, fin
 from herodotus_answers.live.workloads.terminating_pods import explain_wait_for_end
 from herodotus_answers.live.workloads.workload_events import find_refusal, list_events
 from herodotus_answers.live.workloads.workload_pods import explain_failed_pod
+from herodotus_record.units import begin_sentence
 
 if TYPE_CHECKING:
     from herodotus_answers.live.declarations import LiveCause, LiveState

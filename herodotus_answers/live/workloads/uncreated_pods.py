@@ -8,8 +8,7 @@ Invariant: a workload is only listed if its own status says that it lacks pods n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import find_controller
@@ -27,30 +26,46 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _MAX_WORKLOADS: Final = 5  # that are listed, with about six requests each
 _MAX_READ: Final = 20  # objects: events remain for an hour after the pods could be created
+_MAX_PAGES: Final = 10  # of events, which the API server lists by name: the newest refusal may be on the last page
 _REFUSED: Final = "reason=FailedCreate"
 _MAKERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job")
 
 
-def find_uncreated(objects: ClusterObjects, namespace: str, now: datetime) -> Iterator[UncreatedPods]:
-    """Yield the workloads of a namespace that cannot create pods, those with the newest refusal first.
+class Uncreated(NamedTuple):
+    """Workloads that cannot create pods, and the number of further objects with refusals that were not looked at."""
+
+    workloads: list[UncreatedPods]
+    omitted: int
+
+
+def find_uncreated(objects: ClusterObjects, namespace: str, now: datetime) -> Uncreated:
+    """Return the workloads of a namespace that cannot create pods, those with the newest refusal first.
 
     An empty `namespace` means all. Controllers repeat the event of a refusal for as long as it lasts.
     """
-    events = objects.list_objects("Event", namespace, fields=_REFUSED).items
-    refused = dict.fromkeys(map(_read_subject, sorted(events, key=read_event_time, reverse=True)))
-    listed = set[tuple[str, str]]()
-    for kind, name, where in [each for each in refused if each[0] in _MAKERS][:_MAX_READ]:
+    events = objects.list_objects("Event", namespace, fields=_REFUSED, pages=_MAX_PAGES).items
+    subjects = dict.fromkeys(map(_read_subject, sorted(events, key=read_event_time, reverse=True)))
+    refused = [each for each in subjects if each[0] in _MAKERS]
+    found: dict[tuple[str, str], UncreatedPods] = {}
+    looked_at = 0
+    for kind, name, where in refused[:_MAX_READ]:
+        if len(found) == _MAX_WORKLOADS:
+            break
+        looked_at += 1
         workload, missing = _find_workload(kind, name, where, objects, now)
-        if workload is None or missing <= 0 or (where, workload.label) in listed:
+        if workload is None or missing <= 0 or (where, workload.label) in found:
             continue
         refusal = find_refusal(workload, missing)
         if refusal is None:
             continue
-        listed.add((where, workload.label))
         reason = explain_refusal(refusal, workload)["text"]
-        yield {"namespace": where, "workload": workload.label, "missing": missing, "reason": reason}
-        if len(listed) == _MAX_WORKLOADS:
-            return
+        found[where, workload.label] = {
+            "namespace": where,
+            "workload": workload.label,
+            "missing": missing,
+            "reason": reason,
+        }
+    return Uncreated(list(found.values()), len(refused) - looked_at)
 
 
 def _find_workload(

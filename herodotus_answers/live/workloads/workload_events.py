@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live.cluster_objects import count_event, read_event_time
-from herodotus_answers.live.pod_facts import clean, format_ago, read_conditions
+from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.pod_facts import clean, format_ago, format_times, read_conditions
 from herodotus_answers.live.workloads.template_changes import Refusal
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def find_refusal(workload: Workload, missing: int) -> Refusal | None:
         created = [each for each, of in events if of in heirs and each.get("reason") == _CREATED]
         if any(read_event_time(each) > time for each in created):
             continue
-        times, ago = count_event(event), format_ago(time, workload.now)
-        often = f", {times} times" if times > 1 else ""
+        times, ago = format_times(event), format_ago(time, workload.now)
+        often = f", {times}" if times else ""
         label = f"{about['kind']}/{about['metadata']['name']}"
         source = (
             f"Event {event['reason']} of {label}{often}, last{ago}" if ago else f"Event {event['reason']} of {label}"

@@ -19,7 +19,6 @@ from herodotus_answers.live.node_rules import matches_selector
 from herodotus_answers.live.pod_facts import (
     FOREGROUND,
     ask_for_events,
-    begin_sentence,
     clean,
     format_ago,
     format_seconds,
@@ -46,6 +45,7 @@ from herodotus_answers.live.workloads.workload_autoscaler import explain_autosca
 from herodotus_answers.live.workloads.workload_events import build_timeline, find_refusal
 from herodotus_answers.live.workloads.workload_pods import Problems, explain_failed_pod, find_problems
 from herodotus_answers.quantities import read_quantity
+from herodotus_record.units import begin_sentence
 
 if TYPE_CHECKING:
     from herodotus_answers.live.declarations import (
@@ -617,7 +617,7 @@ def _explain_preempted(situation: Situation) -> LiveCause | None:
 
     workload = situation.workload
     waiting = next((pod for pod in workload.active if not pod["spec"].get("nodeName")), None)
-    event = find_preempted(waiting, workload.objects) if waiting else None
+    event = find_preempted(waiting, workload.objects, workload.now) if waiting else None
     if event is None:
         return None
     before = f"{event['involvedObject']['name']} was preempted: "
@@ -679,5 +679,5 @@ def _find_unread(situation: Situation) -> Parts:
         return "workload-not-read", begin_sentence(unknown), [], None
     if active is not None and causes == active[1]["causes"]:  # the sentence on the Job has its first cause
         return "workload-not-read", begin_sentence(unknown), causes, "user"
-    verb = f"{made.capitalize()}s are not created: " if refusal else ""
+    verb = f"{begin_sentence(made)}s are not created: " if refusal else ""
     return "workload-not-read", f"{verb}{causes[0]['text']}. {begin_sentence(unknown)}", causes, "user"

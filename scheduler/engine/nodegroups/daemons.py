@@ -30,7 +30,7 @@ from scheduler.engine.objects.types import (
     PodSpec,
     Toleration,
 )
-from scheduler.engine.whatif.owners import DAEMON_SET, NODE
+from scheduler.engine.whatif.owners import DAEMON_SET
 
 _ALWAYS_TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -75,7 +75,7 @@ class DaemonPods:
         daemons = [pod for pod in self._pods if _runs_on(pod, node)]
         slot = self._nodes.index.get(like)
         there = self._nodes.pods[slot].values() if slot is not None else ()
-        static = [pod.pod for pod in there if (owner := pod.pod.metadata.controller) and owner.kind == NODE]
+        static = [pod.pod for pod in there if pod.pod.is_static]
         return [_place(pod, name) for pod in (*daemons, *static)]
 
 
@@ -101,7 +101,7 @@ def _find_running(nodes: NodeColumns) -> Iterator[Pod]:
     for pods in nodes.pods:
         for pod in pods.values():
             owner = pod.pod.metadata.controller
-            if owner is not None and owner.kind == DAEMON_SET and (pod.namespace, owner.name) not in seen:
+            if owner is not None and pod.pod.is_of_daemon_set and (pod.namespace, owner.name) not in seen:
                 seen.add((pod.namespace, owner.name))
                 yield msgspec.structs.replace(pod.pod, spec=_unpin(pod.pod.spec))
 

@@ -445,6 +445,18 @@ class Pod(Object, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    @property
+    def is_of_daemon_set(self) -> bool:
+        """Whether it belongs to a DaemonSet, whose controller restricts it to one node."""
+        owner = self.metadata.controller
+        return owner is not None and owner.kind == "DaemonSet"
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the kubelet of its node made it, so that its controller is the Node."""
+        owner = self.metadata.controller
+        return owner is not None and owner.kind == "Node"
+
 
 class NodeMetadata(Metadata, frozen=True):
     """The ObjectMeta of a node. In a live cluster only the annotations that a plugin reads are kept."""

@@ -46,7 +46,7 @@ from scheduler.engine.plugins.dynamic_resources.reporting import list_present_de
 from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
-from scheduler.engine.whatif.owners import DAEMON_SET, build_replacement
+from scheduler.engine.whatif.owners import build_replacement
 from scheduler.engine.whatif.simulation import WhatIfState
 
 Mask = NDArray[np.bool_]
@@ -163,7 +163,7 @@ class World:
         daemons = [
             pod
             for pod in self.nodes.pods[self.nodes.index[like]].values()
-            if (owner := pod.pod.metadata.controller) is not None and owner.kind == DAEMON_SET and not pod.terminating
+            if pod.pod.is_of_daemon_set and not pod.terminating
         ]
         self.set_node(copy_node(self.node(like), name))
         self.claims.copy_devices(like, name)

@@ -503,7 +503,7 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     terms = list_required_terms(spec)
     if not terms or any(_term_matches(term, place) for term in terms):
         return draft
-    if is_daemon(place.pod):
+    if place.pod.pod.is_of_daemon_set:
         return None  # the controller replaces the terms by one that names the node
     return _widen_terms(draft, terms, place)
 
@@ -519,12 +519,6 @@ def _find_other_key(key: str, value: str, labels: Mapping[str, str]) -> str | No
     if name in by_name:
         return by_name[name]
     return by_name[close[0]] if len(close) == 1 else None
-
-
-def is_daemon(pod: PodInfo) -> bool:
-    """Return whether the pod belongs to a DaemonSet, whose controller restricts it to one node."""
-    controller = pod.pod.metadata.controller
-    return controller is not None and controller.kind == "DaemonSet"
 
 
 def _widen_terms(draft: Draft, terms: Sequence[NodeSelectorTerm], place: Place) -> Draft | None:

@@ -21,7 +21,7 @@ from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.suggestions.changes import Draft, Place, is_daemon
+from scheduler.engine.suggestions.changes import Draft, Place
 
 MAX_SCANNED: Final = 500  # rejected nodes whose pods are read
 MAX_PLACES: Final = 4  # each is checked with a dry run
@@ -92,7 +92,7 @@ def _list_terminating_pods(place: Place) -> list[PodInfo]:
 
 def _can_raise_priority(pod: PodInfo) -> bool:
     """Return whether a higher priority may be suggested: for a DaemonSet's pod, which has no other node."""
-    return is_daemon(pod) and pod.priority < _CRITICAL_PRIORITY and pod.pod.spec.preemption_policy != "Never"
+    return pod.pod.is_of_daemon_set and pod.priority < _CRITICAL_PRIORITY and pod.pod.spec.preemption_policy != "Never"
 
 
 def _list_lower_pods(place: Place) -> list[PodInfo]:
@@ -120,11 +120,13 @@ def _find_rollout(pod: PodInfo) -> str:
     Only these make a new pod beside the old one that it replaces.
     """
     owner = pod.pod.metadata.controller
-    if owner is None or owner.kind == "DaemonSet":
-        return f"DaemonSet/{owner.name}" if owner else ""
+    if owner is None:
+        return ""
+    if pod.pod.is_of_daemon_set:
+        return f"DaemonSet/{owner.name}"
     deployment = find_deployment(owner.kind, owner.name, pod.labels)
     return f"Deployment/{deployment}" if deployment else ""
 
 
 def _find_revision(pod: PodInfo) -> str | None:
-    return pod.labels.get(HASH_LABEL if not is_daemon(pod) else REVISION_LABEL)
+    return pod.labels.get(HASH_LABEL if not pod.pod.is_of_daemon_set else REVISION_LABEL)

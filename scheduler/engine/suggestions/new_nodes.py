@@ -17,7 +17,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.node_affinity import match_required_affinity
-from scheduler.engine.suggestions.changes import BUILT_FOR, Draft, is_daemon, list_required_terms
+from scheduler.engine.suggestions.changes import BUILT_FOR, Draft, list_required_terms
 
 MAX_SCANNED: Final = 500  # rejected nodes whose reasons are read
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -28,7 +28,7 @@ _ANTI_AFFINITY: Final = ("pod-anti-affinity", "existing-anti-affinity")
 
 def draft_new_nodes(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Draft]:
     """Return drafts for nodes that do not exist, and on which the pod might fit; [] for a pod of a certain node."""
-    if is_daemon(pod) or _names_nodes(trace):
+    if pod.pod.is_of_daemon_set or _names_nodes(trace):
         return []
     return list(_draft_kinds(pod, nodes)) or list(_draft_sizes(pod, nodes)) or list(_draft_more(pod, nodes, trace))
 

@@ -35,7 +35,6 @@ from scheduler.engine.suggestions.changes import (
     count_unmet_requirements,
     find_change,
     has_change,
-    is_daemon,
     label_node,
     list_required_terms,
 )
@@ -399,7 +398,7 @@ def _list_other_nodes(pod: PodInfo, nodes: NodeColumns) -> list[_Candidate]:
     terms = list_required_terms(pod.pod.spec)
     named = [value for term in terms for field in term.match_fields or () for value in field.values or ()]
     all_name_nodes = bool(terms) and all(term.match_fields for term in terms)
-    if is_daemon(pod) or not all_name_nodes or any(name in nodes.index for name in named):
+    if pod.pod.is_of_daemon_set or not all_name_nodes or any(name in nodes.index for name in named):
         return []
     missing = _missing_shares(pod, nodes)
     slots = np.flatnonzero(nodes.live)

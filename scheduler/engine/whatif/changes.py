@@ -234,11 +234,7 @@ class _Review:
             raise ClusterReviewError(f"count: expected 1 to {MAX_PODS}, got {change.count}")
         like = self._node(change.like)
         pinned = [pod for pod in self._simulation.waiting if _is_pinned(pod.pod, change.like)]
-        daemons = [
-            pod.pod
-            for pod in (*self._simulation.pods_on(change.like), *pinned)
-            if (owner := pod.pod.metadata.controller) is not None and owner.kind == DAEMON_SET
-        ]
+        daemons = [pod.pod for pod in (*self._simulation.pods_on(change.like), *pinned) if pod.pod.is_of_daemon_set]
         number = 0
         for _ in range(change.count):
             number += 1

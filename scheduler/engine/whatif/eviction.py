@@ -18,7 +18,6 @@ from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.cluster_review import MAX_UNREADY, BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
-from scheduler.engine.whatif.owners import DAEMON_SET, NODE
 from scheduler.engine.whatif.simulation import Simulation
 
 _DAEMON_SET: Final = "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
@@ -130,20 +129,18 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
 
 def is_left_alone(pod: Pod) -> bool:
     """Return whether a drain leaves the pod on its node, because its controller is a DaemonSet or the node itself."""
-    owner = pod.metadata.controller
-    return owner is not None and owner.kind in (DAEMON_SET, NODE)
+    return pod.is_of_daemon_set or pod.is_static
 
 
 def find_refusal(pod: Pod, flags: Drain) -> tuple[str, str] | None:
     """Return why kubectl refuses to drain a node with this pod, as (cause, kubectl's message), or None."""
-    owner = pod.metadata.controller
-    if owner is not None and owner.kind == NODE:
+    if pod.is_static:
         return None
-    if owner is not None and owner.kind == DAEMON_SET:
+    if pod.is_of_daemon_set:
         return None if flags.ignore_daemon_sets else ("DaemonSet", _DAEMON_SET)
     if any(volume.empty_dir for volume in pod.spec.volumes or ()) and not flags.delete_empty_dir_data:
         return "LocalStorage", _LOCAL_STORAGE
-    return ("NoController", _NO_CONTROLLER) if owner is None and not flags.force else None
+    return ("NoController", _NO_CONTROLLER) if pod.metadata.controller is None and not flags.force else None
 
 
 def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> bool:

@@ -596,12 +596,53 @@ def test_pod_that_its_owner_keeps_at_an_earlier_template_is_deleted(kind: str, s
     assert ("earlier-template" in [cause["code"] for cause in waiting["causes"]]) == is_kept
 
 
-@pytest.mark.parametrize(("times", "minutes", "code"), [(40, 1, "sandbox-remade"), (1, 1, ""), (40, 90, "")])
-def test_sandbox_that_is_made_anew_again_and_again_ends_the_containers(times: int, minutes: float, code: str) -> None:
-    event = an_event("SandboxChanged", "Pod sandbox changed", type="Normal", count=times, lastTimestamp=at(minutes))
+@pytest.mark.parametrize("newest", ["data", "other"])
+def test_what_stops_a_pod_of_an_earlier_template_comes_first(newest: str) -> None:
+    owned = {"ownerReferences": OWNED["ownerReferences"], "labels": {"controller-revision-hash": "web-1"}}
+    pod = a_pod(node="", metadata=owned, volumes=CLAIM_VOLUME, status_conditions=[UNPLACED])
+    claims = [{"name": "data", "persistentVolumeClaim": {"claimName": newest}}]
+    owner = {
+        "kind": "StatefulSet",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"template": {"spec": {"volumes": claims}}},
+        "status": {"updateRevision": "web-2"},
+    }
+    first, second, *_ = find(pod, owner)["causes"]
+    assert (first["code"], second["code"]) == ("claim-missing", "earlier-template")
+    assert bool(first["remedies"]) == (newest == "data")  # another template may mend what it does not share
+    assert second["remedies"][0]["command"] == "kubectl delete pod web-0 -n shop"
+
+
+@pytest.mark.parametrize(
+    ("image", "node", "says"),
+    [
+        ("app:1", "n2", "; the same image runs on n2 (web-1 started 20m ago)"),
+        ("app:1", "n1", "; the same image runs on n1 too (web-1 started 20m ago)"),
+        ("app:2", "n2", ""),
+    ],
+)
+def test_image_that_cannot_be_pulled_here_may_run_elsewhere(image: str, node: str, says: str) -> None:
+    pod = a_pod(status_containerStatuses=waits("ImagePullBackOff", "i/o timeout"))
+    other = a_pod(node=node, phase="Running", metadata={"name": "web-1", "uid": "u2"}, status_containerStatuses=runs())
+    other["spec"]["containers"] = [{"name": "main", "image": image}]
+    assert find(pod, other)["causes"][0]["text"].partition("timeout)")[2] == says
+    silent = find(pod, other, forbidden=("pods",))
+    assert (silent["causes"][0]["text"].partition("timeout)")[2], silent["unread"]) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("times", "first", "minutes", "code"),
+    [(40, 31, 1, "sandbox-remade"), (1, 1, 1, ""), (40, 150, 90, ""), (3, 3 * 1440, 1, "")],
+)
+def test_sandbox_that_is_made_anew_again_and_again_ends_the_containers(
+    times: int, first: float, minutes: float, code: str
+) -> None:
+    span: Json = {"count": times, "firstTimestamp": at(first), "lastTimestamp": at(minutes)}
+    event = an_event("SandboxChanged", "Pod sandbox changed", type="Normal", **span)
     crashes = waits("CrashLoopBackOff", lastState={"terminated": {"exitCode": 2, "finishedAt": at(3)}})
     state = find(a_pod(phase="Running", status_containerStatuses=crashes), event)
     assert state["causes"][0]["code"] == (code or "container-crash-loop")
+    assert ("(40 times in 30m, last 60s ago)" in state["causes"][0]["text"]) == bool(code)
     assert bool(state["causes"][-1]["remedies"]) != bool(code)
 
 

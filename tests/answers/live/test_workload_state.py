@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -403,16 +403,36 @@ def test_workloads_without_pods_are_found_behind_many_whose_pods_were_created_si
         spec = {"parallelism": 2, "completions": 3}
         objects.append(an_object("Job", name, spec, status={"active": 1, "succeeded": 1, **ended}))
         objects.append(an_event(("Job", name), "FailedCreate", f"{FORBIDDEN}exceeded", minutes=20))
-    found = list(find_uncreated(a_cluster(*objects), "shop", NOW))
-    assert [(each["workload"], each["missing"]) for each in found] == [
+    found = find_uncreated(a_cluster(*objects), "shop", NOW)
+    assert [(each["workload"], each["missing"]) for each in found.workloads] == [
         *((f"StatefulSet/web-{number}", 1) for number in range(8, 12)),
         ("Job/backup", 1),
     ]
+    assert found.omitted == 1, "nothing looks at more than five"
     many = [each for each in objects if "web-" not in each["metadata"]["name"]]
     for number in range(30):
         many.append(an_object("StatefulSet", f"db-{number}", {"replicas": 1}))
         many.append(an_event(("StatefulSet", f"db-{number}"), "FailedCreate", "exceeded"))
-    assert len(list(find_uncreated(a_cluster(*many), "shop", NOW))) == 5
+    found = find_uncreated(a_cluster(*many), "shop", NOW)
+    assert (len(found.workloads), found.omitted) == (5, 27)
+
+
+def test_the_newest_refusal_may_be_on_a_later_page_of_events() -> None:
+    old, new = (an_object("StatefulSet", name, {"replicas": 1}) for name in ("old", "new"))
+    pages = [[an_event(("StatefulSet", "old"), "FailedCreate", "exceeded", minutes=9)]]
+    pages += [[an_event(("StatefulSet", "new"), "FailedCreate", "exceeded", minutes=2)]]
+    cluster = a_cluster(old, new, *pages[0], *pages[1])
+
+    def fetch(path: str) -> tuple[int, Json]:
+        query = parse_qs(urlsplit(path).query)
+        if "reason=FailedCreate" not in query.get("fieldSelector", ()):
+            return cluster._fetch(path)
+        number = int(query.get("continue", ["0"])[0])
+        more = {"metadata": {"continue": str(number + 1)}} if number + 1 < len(pages) else {}
+        return 200, {"items": pages[number], **more}
+
+    found = find_uncreated(ClusterObjects(fetch), "shop", NOW)
+    assert [each["workload"] for each in found.workloads] == ["StatefulSet/new", "StatefulSet/old"]
 
 
 @pytest.mark.parametrize(("created_by", "counts"), [("web-new", False), ("web-old", True)])
