@@ -184,6 +184,7 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
     params.setdefault("difference", f"{params.get('from')} becomes {params.get('to')}")  # of earlier records
     if not params.get("leaving"):  # an earlier record, or hidden from the reader
         params["leaving"] = "a pod" if change.code == "set-rollout-strategy" else "of lower priority"
+    params["size"] = f" ({params['size']})" if params.get("size") else ""
     if params.get("to") == "":
         params["to"] = '""'
     container = change.params.get("container")

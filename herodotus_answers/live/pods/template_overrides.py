@@ -33,6 +33,7 @@ _SELECTOR: Final = re.compile(r"\.nodeSelector(?:\[([^\]]+)\])?$")
 _AFFINITY: Final = re.compile(r"\.affinity\.(\w+)\.required$")
 _NAMESPACE_SELECTOR: Final = "scheduler.alpha.kubernetes.io/node-selector"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_USUAL: Final = ("cpu", "memory", "ephemeral-storage")  # of other resources, the limit has to be the request
 _NO_COMMAND: Final[Json] = {"command": None, "deletes": [], "rollsOut": [], "rights": []}
 
 
@@ -97,7 +98,7 @@ def _find_maker(pod: Json, objects: ClusterObjects) -> Json | None:
 
 
 def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) -> Json:
-    notes, is_in_vain, instead = list[str](), False, _NO_COMMAND
+    notes, is_in_vain, instead, later = list[str](), False, _NO_COMMAND, ""
     if (elsewhere := _correct_admission(suggestion, pod, maker, objects)) is not None:
         return elsewhere
     for change in filter(_is_of_template, _list_changes(suggestion)):
@@ -112,12 +113,40 @@ def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) 
             is_in_vain = is_in_vain or not author.yields_to_template
             if author.autoscaler and not suggestion["also"]:
                 instead = _cap_autoscaler(author.autoscaler, suggestion, pod, objects) or _NO_COMMAND
-        if later := _find_later_maker(str(change["field"]), pod, maker, objects):
-            notes.append(f"{later} makes its next Jobs from a template of its own: change that too")
+        later = _find_later_maker(str(change["field"]), pod, maker, objects) or later
+    changed = _change_later_maker(suggestion, later, pod) if later and not is_in_vain else {}
+    if later:
+        what = "the last command changes that too" if changed else "change that too"
+        notes.append(f"{later} makes its next Jobs from a template of its own: {what}")
     if not notes:
         return suggestion
     text = f"{suggestion['text']} ({'; '.join(dict.fromkeys(notes))})"
-    return suggestion | {"text": text} | (instead if is_in_vain else {})
+    return suggestion | {"text": text} | (instead if is_in_vain else changed)
+
+
+def _change_later_maker(suggestion: Json, cron_job: str, pod: Json) -> Json:
+    """Return the command of a suggestion, and its rights, with that which makes the same changes in a CronJob.
+
+    Return {} if a command can make not all of them: those of usual requests and of node selectors.
+    """
+    spec: Json = {}
+    requests: dict[tuple[str, str], Json] = {}  # by group and name of a container
+    for change in filter(_is_of_template, _list_changes(suggestion)):
+        if (match := _REQUEST.search(str(change["field"]))) and match[3] in _USUAL:
+            requests.setdefault((match[1], match[2]), {})[match[3]] = change["to"]
+        elif (match := _SELECTOR.search(str(change["field"]))) and match[1]:
+            spec.setdefault("nodeSelector", {})[match[1]] = change["to"]
+        else:
+            return {}
+    if not suggestion["command"]:
+        return {}
+    for (group, container), amounts in requests.items():
+        spec.setdefault(group, []).append({"name": container, "resources": {"requests": amounts}})
+    namespace, name = str(pod["metadata"]["namespace"]), cron_job.partition("/")[2]
+    patch = quote_patch({"spec": {"jobTemplate": {"spec": {"template": {"spec": spec}}}}})
+    right = {"verb": "patch", "resource": "cronjobs.batch", "namespace": namespace}
+    command = f"{suggestion['command']} && kubectl -n {namespace} patch cronjob {name} -p {patch}"
+    return {"command": command, "rights": [*suggestion["rights"], right]}
 
 
 def _find_later_maker(field: str, pod: Json, maker: Json, objects: ClusterObjects) -> str:

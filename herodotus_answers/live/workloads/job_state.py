@@ -450,7 +450,8 @@ def _explain_missed(workload: Workload, expected: datetime | None) -> list[LiveC
 
 
 _CORRECT_SCHEDULE: Final = "correct spec.schedule of {0}: five fields, minute to day of the week"
-_SET_DEADLINE: Final = '\'{"spec":{"startingDeadlineSeconds":200}}\''
+_SET_DEADLINE: Final = '\'{"spec":{"startingDeadlineSeconds":200}}\''  # the controller looks every 10 seconds
+_HAS_COMMAND: Final = ("TooManyMissedTimes", "FailedNeedsStart")
 _LIFT_DEADLINE: Final = "raise startingDeadlineSeconds of {0}, or see why kube-controller-manager did not run"
 # By the reason of a CronJob's event: the code of the cause, and what to do about it.
 _EVENTS: Final = {
@@ -481,6 +482,6 @@ def explain_skipped(workload: Workload) -> list[LiveCause]:
             continue
         text = f"{clean(event.get('message'))}{format_ago(time, workload.now)}"
         command = workload.kubectl(f"patch cronjob {workload.name}", "-p", _SET_DEADLINE)
-        remedies = [make_remedy(advice.format(workload.label), command if code == "schedule-stopped" else None)]
+        remedies = [make_remedy(advice.format(workload.label), command if event["reason"] in _HAS_COMMAND else None)]
         causes[code] = make_cause(code, text, f"Event {event['reason']}", at=time, remedies=remedies)
     return list(causes.values())

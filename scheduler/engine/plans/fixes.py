@@ -47,8 +47,8 @@ def list_fixes(world: World, pods: Sequence[PodInfo]) -> Iterator[SuggestedFix]:
         return
     for found in find_changes(framework, pods[0], world.nodes, draws.result):
         suggestion = build_suggestion(framework, found)
-        if not suggestion.is_checked:
-            continue
+        if not suggestion.is_checked or not suggestion.node:
+            continue  # plans add nodes themselves
         codes = {change.code for change in suggestion.changes}
         of_node = codes & CHANGES_OF_NODES
         is_exact = (not of_node or of_node == codes) and codes.isdisjoint(_OTHERS_LEAVE)

@@ -1,7 +1,7 @@
 """Suggestions of nodes that the cluster lacks: larger ones, one more, or of another operating system or architecture.
 
-Owns: what no present node can hold or has. Does not own: node groups (`nodegroups`), whether the pod would fit there:
-a node that does not exist cannot be checked.
+Owns: what no present node can hold or has, and the check of one more node like a present one: that node as it would be
+with the pods that every node starts with. Does not own: node groups (`nodegroups`).
 """
 
 from __future__ import annotations
@@ -11,26 +11,37 @@ from typing import Final
 
 import numpy as np
 
-from herodotus_record.model import Reason
-from herodotus_record.units import format_available, format_requested
+from herodotus_record.model import Reason, Verdict
+from herodotus_record.units import format_available, format_requested, natural_sort_key
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.requests import CPU, MEMORY
 from scheduler.engine.plugins.node_affinity import match_required_affinity
 from scheduler.engine.suggestions.changes import BUILT_FOR, Draft, list_required_terms
+from scheduler.engine.suggestions.check import fits_without
 
-MAX_SCANNED: Final = 500  # rejected nodes whose reasons are read
+MAX_SCANNED: Final = 500  # rejected nodes whose sizes are compared
+MAX_CHECKED: Final = 3  # sizes of nodes, each with a PreFilter and a Filter on one node
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _NAMING: Final = ("device-claim-elsewhere", "node-name")
 _SELECTING: Final = ("node-affinity", "enforced-node-affinity", "volume-affinity")
 _ANTI_AFFINITY: Final = ("pod-anti-affinity", "existing-anti-affinity")
 
 
-def draft_new_nodes(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Draft]:
-    """Return drafts for nodes that do not exist, and on which the pod might fit; [] for a pod of a certain node."""
+def draft_new_nodes(framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Draft]:
+    """Return drafts for nodes that do not exist, and on which the pod might fit; [] for a pod of a certain node.
+
+    One more node like a present one is checked.
+    """
     if pod.pod.is_of_daemon_set or _names_nodes(trace):
         return []
-    return list(_draft_kinds(pod, nodes)) or list(_draft_sizes(pod, nodes)) or list(_draft_more(pod, nodes, trace))
+    return (
+        list(_draft_kinds(pod, nodes))
+        or list(_draft_sizes(pod, nodes))
+        or list(_draft_more(framework, pod, nodes, trace))
+    )
 
 
 def _names_nodes(trace: Trace) -> bool:
@@ -65,21 +76,65 @@ def _draft_kinds(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
             return
 
 
-def _draft_more(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> Iterator[Draft]:
-    """Yield the draft of a node like one that rejects the pod only for other pods that are on it."""
-    for slot in np.flatnonzero(trace.evaluated & (trace.codes != 0) & nodes.live)[:MAX_SCANNED].tolist():
-        verdicts = [run.verdicts.verdict_at(slot) for run in trace.filters if not run.skipped]
-        given = [reason for verdict in verdicts for reason in verdict.reasons if verdict.rejects_node]
-        if given and all(map(_is_about_occupant, given)):
-            yield Draft(pod.pod.spec, {}, is_exact=False).with_change(
-                "add-node-like", {"like": nodes.names[slot]}, pod.pod.spec
-            )
+def _draft_more(framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> Iterator[Draft]:
+    """Yield the draft of a node like one that rejects the pod only for other pods that are on it.
+
+    Of several such nodes the smallest is copied. The check runs the filters on the node without its pods, except those
+    with which a node starts. What the pod demands of its zone holds already with them. A volume may be on that node.
+    """
+    spec, has_claims = pod.pod.spec, any(volume.is_storage for volume in pod.pod.spec.volumes or ())
+    if spec.resource_claims or _selects_host(pod):
+        return  # its devices may be allocated, or the new node has another name
+    for slot in _list_occupied(pod, nodes, trace)[:MAX_CHECKED]:
+        leaving = [each for each in nodes.pods[slot].values() if not (each.pod.is_of_daemon_set or each.pod.is_static)]
+        if leaving and fits_without(framework, pod, nodes, slot, leaving):
+            amounts = {resource: int(nodes.allocatable(resource)[slot]) for resource in (CPU, MEMORY)}
+            size = " and ".join(f"{format_available(each, amount)} {each}" for each, amount in amounts.items())
+            params = {"like": nodes.names[slot], "size": size}
+            yield Draft(spec, {}, is_exact=not has_claims).with_change("add-node-like", params, spec)
             return
 
 
+def _selects_host(pod: PodInfo) -> bool:
+    """Return whether the pod selects nodes by their names."""
+    terms = list_required_terms(pod.pod.spec)
+    keys = {each.key for term in terms for each in (*(term.match_expressions or ()), *(term.match_fields or ()))}
+    return not {_HOSTNAME, "metadata.name"}.isdisjoint({*keys, *(pod.pod.spec.node_selector or ())})
+
+
+def _list_occupied(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[int]:
+    """Return the slots of nodes that reject the pod only for other pods on them, one of each size, the smallest first.
+
+    They could hold the pod if they were empty.
+    """
+    candidates = trace.evaluated & (trace.codes != 0) & nodes.live
+    for run in trace.filters:
+        if run.skipped or run.verdicts.ids is None:
+            continue
+        is_occupancy = np.array([_is_about_occupants(verdict) for verdict in run.verdicts.table])
+        candidates &= is_occupancy.take(run.verdicts.ids)
+    wanted = {resource: amount for resource, amount in pod.requests.items() if amount > 0}
+    if nodes.list_unknown_resources(wanted):
+        return []
+    for resource, amount in wanted.items():
+        candidates &= nodes.allocatable(resource) >= amount
+    slots = np.flatnonzero(candidates)[:MAX_SCANNED].tolist()
+    sizes = [tuple(int(nodes.allocatable(each)[slot]) for each in (*sorted(wanted), CPU, MEMORY)) for slot in slots]
+    smallest: dict[tuple[int, ...], int] = {}
+    for size, slot in sorted(zip(sizes, slots, strict=True), key=lambda s: (s[0], natural_sort_key(nodes.names[s[1]]))):
+        smallest.setdefault(size, slot)
+    return list(smallest.values())
+
+
+def _is_about_occupants(verdict: Verdict) -> bool:
+    """Return whether a verdict accepts the node, or rejects it for other pods on it, so that a new node may fit."""
+    return not verdict.rejects_node or (bool(verdict.reasons) and all(map(_is_about_occupant, verdict.reasons)))
+
+
 def _is_about_occupant(reason: Reason) -> bool:
-    """Return whether a reason is that another pod is on the same node, so that it does not hold for a new node."""
-    return reason.code == "ports" or (reason.code in _ANTI_AFFINITY and reason.params.get("key") == _HOSTNAME)
+    """Return whether a reason is that other pods are on the same node, so that it does not hold for a new node."""
+    is_of_node = reason.code in _ANTI_AFFINITY and reason.params.get("key") == _HOSTNAME
+    return is_of_node or reason.code in ("ports", "insufficient", "too-many-pods")
 
 
 def _draft_sizes(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:

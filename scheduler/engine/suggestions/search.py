@@ -96,7 +96,7 @@ _RANKS: Final = {
     "set-when-unsatisfiable": 104.0,
     "remove-pod-affinity": 105.0,
     "remove-pod-anti-affinity": 105.0,
-    # A node that does not exist, so that nothing can be checked.
+    # A node that does not exist.
     "add-node": 106.0,
     "add-node-like": 106.0,
     "add-node-of-kind": 106.0,
@@ -300,7 +300,7 @@ def _search(
         checked = (_check(framework, place, draft) for draft in draft_departures(place, result.trace))
         add(place, [draft for draft in checked if draft is not None])
     found = [hit for kinds, hit in hits.items() if not any(other < kinds for other in hits)]
-    found += [FoundChange("", draft) for draft in draft_new_nodes(pod, nodes, result.trace)]
+    found += [FoundChange("", draft) for draft in draft_new_nodes(framework, pod, nodes, result.trace)]
     return sorted(found, key=_rank)[:MAX_SUGGESTIONS]
 
 

@@ -134,3 +134,35 @@ def test_template_that_changed_since_the_pod_was_made_proves_nothing(revision: s
     labels, status = {"controller-revision-hash": revision}, {"updateRevision": "new"}
     suggestion = correct(CPU, spec("6"), spec("1"), kind="StatefulSet", labels=labels, status=status)
     assert ("such as a webhook" in suggestion["text"]) is is_evidence
+
+
+@pytest.mark.parametrize(
+    ("field", "patch"),
+    [
+        (CPU, {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}),
+        ("spec.template.spec.nodeSelector[disk]", {"nodeSelector": {"disk": "2"}}),
+        ("spec.template.spec.affinity.podAffinity.required", None),
+    ],
+)
+def test_command_for_a_job_changes_its_cron_job_too_where_it_can(field: str, patch: Json | None) -> None:
+    template = spec("8", {"disk": "ssd"})
+    job = {"metadata": {"name": "sync-1", "ownerReferences": [{"kind": "CronJob", "name": "sync", "controller": True}]}}
+    objects = {
+        "sync-1": {**job, "spec": {"template": {"spec": template}}},
+        "sync": {"metadata": {"name": "sync"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": template}}}}},
+    }
+    meta = {"name": "p", "namespace": "ops", "ownerReferences": [{"kind": "Job", "name": "sync-1", "controller": True}]}
+    change = {"field": field, "to": "2", "also": [], "text": "change it", "command": "kubectl first", "rights": []}
+    found = correct_suggestions(
+        {"suggestions": [change]},
+        {"metadata": meta, "spec": template},
+        ClusterObjects(lambda path: (200, objects[path.rpartition("/")[2]])),
+    )["suggestions"][0]
+    first, _, last = found["command"].partition(" && ")
+    assert first == "kubectl first"
+    assert "CronJob/sync makes its next Jobs from a template of its own" in found["text"]
+    assert [right["resource"] for right in found["rights"]] == (["cronjobs.batch"] if patch else [])
+    if patch:
+        assert json.loads(last.partition(" -p ")[2].strip("'"))["spec"]["jobTemplate"]["spec"]["template"] == {
+            "spec": patch
+        }

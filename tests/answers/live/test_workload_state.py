@@ -414,7 +414,7 @@ def test_workloads_without_pods_are_found_behind_many_whose_pods_were_created_si
         many.append(an_object("StatefulSet", f"db-{number}", {"replicas": 1}))
         many.append(an_event(("StatefulSet", f"db-{number}"), "FailedCreate", "exceeded"))
     found = find_uncreated(a_cluster(*many), "shop", NOW)
-    assert (len(found.workloads), found.omitted) == (5, 27)
+    assert (len(found.workloads), found.omitted) == (5, 37)
 
 
 def test_the_newest_refusal_may_be_on_a_later_page_of_events() -> None:
@@ -1036,3 +1036,11 @@ def test_a_new_pod_that_is_not_ready_is_named_while_enough_earlier_ones_are_read
     assert "1 of 1 pods is ready" in state["headline"]
     assert "web-b: container main ends again and again" in state["headline"]
     assert ("1 of the newest template (not ready), 1 of an earlier one" in state["headline"]) is bool(sets)
+
+
+@pytest.mark.parametrize(("reason", "has"), [("TooManyMissedTimes", True), ("MissSchedule", False)])
+def test_cron_job_that_missed_too_many_times_gets_a_command(reason: str, *, has: bool) -> None:
+    cron_job = a_workload("CronJob", {"schedule": "* * * * *", "jobTemplate": {"spec": {}}})
+    state = find("CronJob", cron_job, an_event(("CronJob", "web"), reason, "too many missed start times: 101"))
+    commands = [r["command"] for cause in state["causes"] for r in cause["remedies"] if r["command"]]
+    assert [("startingDeadlineSeconds" in each) for each in commands] == ([True] if has else [])

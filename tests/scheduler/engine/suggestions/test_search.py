@@ -370,7 +370,10 @@ def test_hardware_that_a_label_stands_for_is_given_up_last_and_claimed_of_no_nod
     nodes = columns_of([gpu("g"), host("w").allocatable(cpu="8")], [running("other", "g").container({"cpu": "5"})])
     found = find(SELECTS_GPU[selects].info(), nodes)
     assert next((s.node, changes(s)[0][0]) for s in found) == ("g", "set-request")
-    assert [dict(c.params).get("lost") for s in found[1:] for c in s.changes] == ["nvidia.com/gpu"]
+    assert [dict(c.params).get("lost", c.code) for s in found[1:] for c in s.changes] == [
+        "add-node-like",
+        "nvidia.com/gpu",
+    ]
     assert "label-node" not in {c.code for s in found for c in s.changes}
 
 
@@ -564,7 +567,31 @@ def test_a_rollout_whose_old_pods_hold_the_place_of_new_ones_deletes_old_ones_fi
     *found, one_more = find(revision("new", "2").info(), nodes)
     assert {change.code for s in found for change in s.changes} == codes
     assert all(s.is_checked for s in found)
-    assert (changes(one_more), one_more.is_checked) == ([("add-node-like", {"like": "a"})], False)
+    size = "4 cpu and 16Gi memory"
+    assert (changes(one_more), one_more.is_checked) == ([("add-node-like", {"like": "a", "size": size})], True)
+
+
+@pytest.mark.parametrize(
+    ("pod", "taken", "like"),
+    [
+        (make_pod().request(cpu="3"), "2", "small"),
+        (make_pod().request(cpu="6"), "2", "large"),
+        (make_pod().request(cpu="4"), "2", "large"),
+        (make_pod().request(cpu="3").node_selector(pool="x"), "2", ""),
+        (make_pod().request(cpu="3").node_selector(**{HOST: "small"}), "2", ""),
+    ],
+    ids=["smallest", "larger", "beside the DaemonSet's pod", "not selected", "by its name"],
+)
+def test_one_more_node_like_a_full_one_is_checked_with_the_pods_that_every_node_starts_with(
+    pod: PodBuilder, taken: str, like: str
+) -> None:
+    hosts = [host("small"), host("large").allocatable(cpu="8")]
+    pods = [running(f"agent-{n}", n).owner("DaemonSet", "agent").request(cpu="500m") for n in ("small", "large")]
+    pods += [running("w-small", "small").request(cpu=taken), running("w-large", "large").request(cpu="7")]
+    found = find(pod.info(), columns_of(hosts, pods))
+    added = [(s.changes[0].params["like"], s.is_checked) for s in found if s.changes[0].code == "add-node-like"]
+    assert added == ([(like, True)] if like else [])
+    assert not like or found[-1].changes[0].code == "add-node-like", "it is the last resort"
 
 
 @pytest.mark.parametrize(
