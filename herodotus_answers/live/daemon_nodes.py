@@ -1,7 +1,7 @@
 """Find on which nodes a DaemonSet has no pod, and why: as the DaemonSet controller decides where pods are to be.
 
-Owns: node selector, required node affinity and taints of a DaemonSet's template against nodes. Does not own: what it
-means for the workload (`workload_state`). Pure.
+Owns: node selector, required node affinity and taints of a DaemonSet's template against nodes, and the command that
+adds a toleration. Does not own: what it means for the workload (`workload_state`). Pure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from herodotus_answers.live.node_rules import (
     matches_any_term,
     tolerates,
 )
+from herodotus_answers.live.pod_facts import kubectl, make_remedy, quote_patch
+from herodotus_record.node_taints import TaintKind, find_node_taint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from herodotus_answers.live.declarations import NodesWithoutPod
+    from herodotus_answers.live.declarations import NodesWithoutPod, Remedy
 
 Json = dict[str, Any]
 MAX_NAMES: Final = 10
@@ -28,6 +30,7 @@ _TOLERATED: Final = frozenset(
     f"node.kubernetes.io/{name}"
     for name in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 )
+_FOR_OTHERS: Final = (TaintKind.RESERVED, TaintKind.FOR_DEVICES)  # taints that a DaemonSet may tolerate
 _NETWORK: Final = "node.kubernetes.io/network-unavailable"  # tolerated by pods on the host's network alone
 
 
@@ -78,6 +81,41 @@ def list_untolerated_taints(pod_spec: Json, node: Json) -> list[Json]:
     """Return the taints of a node that keep a DaemonSet's pod away."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return [t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute") and not _tolerates(pod_spec, t)]
+
+
+def advise_toleration(daemon_set: Json, nodes: Sequence[Json]) -> Remedy | None:
+    """Return the command after which a DaemonSet has a pod on nodes that its template does not tolerate, or None.
+
+    None if the template excludes one of the nodes for another reason too, or if a taint states that its node starts, is
+    in trouble, in maintenance, about to be removed, or of another platform.
+    """
+    spec, meta = daemon_set["spec"]["template"]["spec"], daemon_set["metadata"]
+    taints = {describe_taint(taint): taint for node in nodes for taint in list_untolerated_taints(spec, node)}
+    if not taints or not all(map(_may_be_tolerated, taints.values())):
+        return None
+    present, added = list(spec.get("tolerations") or ()), [_tolerate(taint) for taint in taints.values()]
+    changed = {**spec, "tolerations": [*present, *added]}
+    if any(_exclude(changed, node)[1] != "missing" for node in nodes):
+        return None
+    path = "/spec/template/spec/tolerations"
+    patch: list[Json] = [{"op": "add", "path": f"{path}/-", "value": each} for each in added]
+    patch = patch if present else [{"op": "add", "path": path, "value": added}]
+    label = f"{meta.get('namespace')}/{meta['name']}"
+    text = f"let DaemonSet {label} tolerate {', '.join(taints)}, which replaces its pods"
+    return make_remedy(
+        text, kubectl(daemon_set, f"patch daemonset {meta['name']}", "--type=json", "-p", quote_patch(patch))
+    )
+
+
+def _may_be_tolerated(taint: Json) -> bool:
+    declared = find_node_taint(taint["key"], taint.get("value") or "")
+    is_of_platform = taint["key"].endswith(("kubernetes.io/os", "kubernetes.io/arch"))
+    return not is_of_platform and (declared is None or declared.kind in _FOR_OTHERS)
+
+
+def _tolerate(taint: Json) -> Json:
+    value = {"operator": "Equal", "value": taint["value"]} if taint.get("value") else {"operator": "Exists"}
+    return {"key": taint["key"], **value, "effect": taint["effect"]}
 
 
 def _tolerates(pod_spec: Json, taint: Json) -> bool:

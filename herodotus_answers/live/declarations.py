@@ -279,6 +279,7 @@ class NodesWithoutPod(TypedDict):
     text: Annotated[str, "The reason in a few words."]
     count: Annotated[int, "Number of nodes."]
     nodes: Annotated[list[str], "Names of the first ten."]
+    command: NotRequired[Annotated[str, "Shell command after which they have a pod; absent if none is known."]]
 
 
 class WorkloadAutoscaler(TypedDict):

@@ -95,6 +95,8 @@ def _present_rows(live: Json) -> list[tuple[str, str]]:
     for each in live.get("nodesWithoutPod") or ():
         names = join_limited(each["nodes"], _NAMES)
         rows.append(("NO POD ON", f"{pluralize(each['count'], 'node')} ({names}): {each['text']}"))
+        if command := each.get("command"):
+            rows.append(("", f"if they are to have one: {command}"))
     rows += [("SPREAD", sentence) for sentence in live.get("selfExcludingConstraints") or ()]
     if autoscaler:
         wants = autoscaler["desiredReplicas"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live.daemon_nodes import find_nodes_without_pod, list_untolerated_taints
+from herodotus_answers.live.daemon_nodes import advise_toleration, find_nodes_without_pod
 from herodotus_answers.live.node_rules import list_lacking_labels, list_pod_terms, matches_any_term, read_labels
-from herodotus_answers.live.pod_facts import kubectl, make_cause, make_remedy, quote_patch
+from herodotus_answers.live.pod_facts import make_cause, make_remedy
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import natural_sort_key
 
@@ -115,11 +115,7 @@ def _advise(plugin: Json, group: NodesWithoutPod, nodes: Sequence[Json]) -> Reme
     if lacking and is_new:
         text = f"label {' and '.join(names)} {' and '.join(lacking)}, so that the device plugin runs there"
         return make_remedy(text, f"kubectl label node {' '.join(names)} {' '.join(lacking)}")
-    if group["code"] != "taint":
-        return make_remedy(f"let the node selector and affinity of DaemonSet {label} select {' and '.join(names)}")
-    taints = list_untolerated_taints(spec, nodes[0])
-    added = [{key: taint[key] for key in ("key", "value", "effect") if taint.get(key)} for taint in taints]
-    added = [{**each, "operator": "Equal" if "value" in each else "Exists"} for each in added]
-    patch = {"spec": {"template": {"spec": {"tolerations": [*(spec.get("tolerations") or ()), *added]}}}}
-    command = kubectl(plugin, f"patch daemonset {meta['name']}", "-p", quote_patch(patch))
-    return make_remedy(f"let DaemonSet {label} tolerate the taint, which replaces its pods", command)
+    what = f"let the node selector and affinity of DaemonSet {label} select {' and '.join(names)}"
+    if group["code"] == "taint":
+        what = f"let DaemonSet {label} tolerate the taint once {' and '.join(names)} may take its pods"
+    return advise_toleration(plugin, nodes) or make_remedy(what)

@@ -14,7 +14,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live.daemon_nodes import find_nodes_without_pod, read_meant_node
+from herodotus_answers.live.daemon_nodes import advise_toleration, find_nodes_without_pod, read_meant_node
 from herodotus_answers.live.node_rules import matches_selector
 from herodotus_answers.live.pod_facts import (
     FOREGROUND,
@@ -194,8 +194,14 @@ def _count_updated(workload: Workload) -> int | None:
 
 
 def _list_skipped(workload: Workload) -> list[NodesWithoutPod]:
-    listed = workload.objects.list_objects("Node")
-    return find_nodes_without_pod(workload.pod_spec, listed.items, map(read_meant_node, workload.active))
+    nodes = {str(node["metadata"]["name"]): node for node in workload.objects.list_objects("Node").items}
+    groups = find_nodes_without_pod(workload.pod_spec, nodes.values(), map(read_meant_node, workload.active))
+    for group in groups:
+        excluded = [nodes[name] for name in group["nodes"]]
+        remedy = advise_toleration(workload.object, excluded) if group["code"] == "taint" else None
+        if remedy is not None and remedy["command"]:
+            group["command"] = remedy["command"]
+    return groups
 
 
 def _join(number: int, noun: str) -> str:
@@ -278,8 +284,12 @@ def _explain_no_node(situation: Situation) -> LiveCause:
         return make_cause("no-node-selected", "the cluster has no nodes", source, remedies=[remedy])
     reasons = "; ".join(f"{_join(each['count'], 'node')}: {each['text']}" for each in situation.skipped)
     text = f"no node matches its node selector, affinity and tolerations ({reasons or 'as its controller reports'})"
+    tainted = {name for each in situation.skipped if each["code"] == "taint" for name in each["nodes"]}
+    nodes = [node for node in listed.items if node["metadata"]["name"] in tainted]
     remedy = make_remedy("label a node that is to have a pod as the template asks, or change the template")
-    return make_cause("no-node-selected", text, source, remedies=[remedy])
+    return make_cause(
+        "no-node-selected", text, source, remedies=[advise_toleration(situation.workload.object, nodes) or remedy]
+    )
 
 
 def _find_paused(situation: Situation) -> Parts | None:

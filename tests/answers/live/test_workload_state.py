@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -1044,3 +1045,25 @@ def test_cron_job_that_missed_too_many_times_gets_a_command(reason: str, *, has:
     state = find("CronJob", cron_job, an_event(("CronJob", "web"), reason, "too many missed start times: 101"))
     commands = [r["command"] for cause in state["causes"] for r in cause["remedies"] if r["command"]]
     assert [("startingDeadlineSeconds" in each) for each in commands] == ([True] if has else [])
+
+
+@pytest.mark.parametrize(
+    ("key", "has", "selector", "op"),
+    [
+        ("dedicated", [], {}, "/spec/template/spec/tolerations"),
+        ("dedicated", [{"key": "gpu", "operator": "Exists"}], {}, "/spec/template/spec/tolerations/-"),
+        ("node-role.kubernetes.io/control-plane", [], {}, "/spec/template/spec/tolerations"),
+        ("dedicated", [], {"disk": "ssd"}, ""),
+        ("karpenter.sh/disrupted", [], {}, ""),
+        ("kubernetes.io/arch", [], {}, ""),
+    ],
+)
+def test_daemon_set_is_made_to_tolerate_a_taint_where_that_gives_it_a_pod(
+    key: str, has: list[Json], selector: Json, op: str
+) -> None:
+    node = a_node("n1", taints=[{"key": key, "value": "x", "effect": "NoSchedule"}])
+    pod_spec = {"tolerations": has, "nodeSelector": selector}
+    daemon_set = a_workload("DaemonSet", pod_spec=pod_spec, status={"desiredNumberScheduled": 0})
+    command = find("DaemonSet", daemon_set, node)["causes"][0]["remedies"][0]["command"]
+    assert look("DaemonSet", daemon_set, node)["nodesWithoutPod"][0].get("command") == command
+    assert [each["path"] for each in json.loads((command or "'[]'").partition("'")[2][:-1])] == ([op] if op else [])
