@@ -513,6 +513,7 @@ def build_undecided_screen(answer: Json, view: ViewOptions) -> list[Block]:
         head.append(TextLine(answer["headline"], "strong"))
     changes = [("FIX" if i == 0 else "", change) for i, change in enumerate(answer["possibleChanges"])]
     head += [labelled_rows(changes)] if changes else []
+    head += [labelled_rows([("PREEMPTED", live["preempted"])])] if live.get("preempted") else []
     notes: list[Block] = [TextLine(f"note: {note}", "dim") for note in answer["notes"]]
     return join_sections([head, timeline, build_queue(live["queue"]) if "queue" in live else [], notes])
 

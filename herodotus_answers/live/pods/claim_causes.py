@@ -162,8 +162,10 @@ class _ClaimFinder:
             return
         why = _refuse(lookup.object, claim)
         text = f"claim {name} asks for volume {volume_name} and is not bound to it: {why}"
+        is_free = self._is_left_over(lookup.object) and not _misfits(lookup.object, claim)
         remedies = [
-            make_remedy(f"make claim {name} anew with a volume and a class that go together, or correct {volume_name}")
+            *([_free(lookup.object, claim)] if is_free else ()),
+            make_remedy(f"make claim {name} anew with a volume and a class that go together, or correct {volume_name}"),
         ]
         yield make_cause("no-fitting-volume", text, "spec.volumeName", of=about, remedies=remedies)
 
@@ -354,6 +356,16 @@ class _ClaimFinder:
             ]
         return make_cause("no-class", text, "spec.storageClassName", of=about, remedies=remedies)
 
+    def _is_left_over(self, volume: Json) -> bool:
+        """Return whether a volume is kept for a claim that no longer exists: one of its name may have been made since."""
+        held = volume["spec"].get("claimRef") or {}
+        is_kept = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain") == "Retain"
+        if (volume.get("status") or {}).get("phase") != "Released" or not held or not is_kept:
+            return False
+        found = self._objects.get("PersistentVolumeClaim", str(held.get("name")), str(held.get("namespace")))
+        is_other = found.object is not None and held.get("uid") not in (None, found.object["metadata"].get("uid"))
+        return found.is_absent or is_other
+
     def _describe_static(self, claim: Json, wanted: str, beginning: str) -> LiveCause:
         """Return why no existing volume serves a claim for which none is made."""
         spec, name = claim.get("spec") or {}, str(claim["metadata"]["name"])
@@ -363,7 +375,8 @@ class _ClaimFinder:
         reasons = [_refuse(volume, claim) for volume in same]
         listed = "; ".join(reasons[:_NAMED]) or f"no volume of class {class_name!r} exists"
         remedies = [
-            make_remedy(f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists")
+            *(_free(volume, claim) for volume in same if self._is_left_over(volume) and not _misfits(volume, claim)),
+            make_remedy(f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists"),
         ]
         return make_cause(
             "no-fitting-volume", f"{beginning}: {listed}", "spec", of=f"PersistentVolumeClaim/{name}", remedies=remedies
@@ -434,18 +447,39 @@ def _remake(claim: str) -> Remedy:
 
 def _refuse(volume: Json, claim: Json) -> str:
     """Return why an existing volume does not serve a claim."""
-    name, spec, wanted = volume["metadata"]["name"], volume["spec"], claim["spec"]
+    name, spec = volume["metadata"]["name"], volume["spec"]
     phase = (volume.get("status") or {}).get("phase")
     held = spec.get("claimRef") or {}
-    amount = str((spec.get("capacity") or {}).get("storage"))
-    asked = str(((wanted.get("resources") or {}).get("requests") or {}).get("storage") or "0")
-    missing = [m for m in wanted.get("accessModes") or () if m not in (spec.get("accessModes") or ())]
     if held and (held.get("namespace"), held.get("name")) != (
         claim["metadata"]["namespace"],
         claim["metadata"]["name"],
     ):
         state = "is Released by" if phase == "Released" else "belongs to"
         return f"volume {name} {state} claim {held.get('namespace')}/{held.get('name')}"
+    if misfit := _misfits(volume, claim):
+        return misfit
+    return (
+        f"volume {name} is {phase}"
+        if phase != "Available"
+        else f"volume {name} is available, and cannot be reached or selected"
+    )
+
+
+def _free(volume: Json, claim: Json) -> Remedy:
+    """Return the remedy that makes a volume available again, which is kept for a claim that is gone."""
+    name, held = volume["metadata"]["name"], volume["spec"]["claimRef"]
+    text = f"remove claimRef of volume {name}, if {claim['metadata']['name']} may have the data that"
+    text += f" {held.get('namespace')}/{held.get('name')} left there: it is then bound to it"
+    patch = '[{"op":"remove","path":"/spec/claimRef"}]'
+    return make_remedy(text, f"kubectl patch pv {name} --type=json -p '{patch}'")
+
+
+def _misfits(volume: Json, claim: Json) -> str:
+    """Return why a volume that nobody has could not serve a claim; "" if nothing in their specs stands against it."""
+    name, spec, wanted = volume["metadata"]["name"], volume["spec"], claim["spec"]
+    amount = str((spec.get("capacity") or {}).get("storage"))
+    asked = str(((wanted.get("resources") or {}).get("requests") or {}).get("storage") or "0")
+    missing = [m for m in wanted.get("accessModes") or () if m not in (spec.get("accessModes") or ())]
     if (spec.get("storageClassName") or "") != (wanted.get("storageClassName") or ""):
         return f"volume {name} has {_name_class(spec)}, the claim {_name_class(wanted)}"
     if read_quantity(amount) < read_quantity(asked):
@@ -460,11 +494,7 @@ def _refuse(volume: Json, claim: Json) -> str:
     modes = [each.get("volumeMode") or "Filesystem" for each in (spec, wanted)]
     if modes[0] != modes[1]:
         return f"volume {name} has volumeMode {modes[0]}, the claim wants {modes[1]}"
-    return (
-        f"volume {name} is {phase}"
-        if phase != "Available"
-        else f"volume {name} is available, and cannot be reached or selected"
-    )
+    return ""
 
 
 def _name_class(spec: Json) -> str:

@@ -11,6 +11,7 @@ are not created yet (`container_creation_causes`) or that end (`container_ends`)
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ from herodotus_answers.live.pod_facts import (
     kubectl,
     list_containers,
     make_cause,
+    make_event_cause,
     make_remedy,
     name_source,
     patch_template,
@@ -177,9 +179,24 @@ def _explain_pull(
         )
         for name in find_missing_objects("Secret", names, pod["metadata"]["namespace"], objects)
     ]
+    if not causes and "Secret" in objects.unread:
+        causes = _explain_unretrieved(pod, names, events, now)
     remedies = advise("image", message, pod, objects, container, image)
     at = pod["status"].get("startTime")
     return [*causes, make_cause("image-pull", text, source, at=at, remedies=remedies)]
+
+
+def _explain_unretrieved(pod: Json, names: Iterable[str], events: list[Json], now: datetime) -> list[LiveCause]:
+    """Return the cause that the kubelet could not retrieve imagePullSecrets, which the user may not read."""
+    failed = [event for event in events if event.get("reason") == "FailedToRetrieveImagePullSecret"]
+    missing = [name for name in names if failed and re.search(rf"[(, ]{re.escape(name)}[), ]", failed[-1]["message"])]
+    if not missing:
+        return []
+    secrets, namespace = " and ".join(missing), pod["metadata"]["namespace"]
+    text = f"the kubelet cannot retrieve Secret {secrets}, an imagePullSecret of the pod: "
+    advice = f"create Secret {secrets} in namespace {namespace}: pods use Secrets of their own namespace alone"
+    remedies, of = [make_remedy(advice)], f"Secret/{missing[0]}"
+    return [make_event_cause("secret-missing", text, failed[-1], now, of=of, remedies=remedies)]
 
 
 def _describe_running_elsewhere(pod: Json, image: str, objects: ClusterObjects, now: datetime) -> str:

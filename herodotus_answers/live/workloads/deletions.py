@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import find_controller
-from herodotus_answers.live.pod_facts import clean, format_ago, name_event, parse_time
+from herodotus_answers.live.pod_facts import clean, format_ago, make_event_cause, name_event, parse_time
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
+    from herodotus_answers.live.declarations import LiveCause
+    from herodotus_answers.live.workload_objects import Workload
 
 Json = dict[str, Any]
 _MAX: Final = 3  # sentences
@@ -80,6 +82,16 @@ def describe_preempted(pod: Json, objects: ClusterObjects, now: datetime) -> str
     """Return which pod of the same owner a scheduler preempted last, for a pod without a node; "" if none is known."""
     event = find_preempted(pod, objects, now)
     return f"{event['involvedObject']['name']} of the same owner{_quote(event, now)}" if event else ""
+
+
+def explain_preempted(workload: Workload) -> LiveCause | None:
+    """Return the cause that a scheduler preempted a pod of a workload, if one waits for a node now; else None."""
+    waiting = next((pod for pod in workload.active if not pod["spec"].get("nodeName")), None)
+    event = find_preempted(waiting, workload.objects, workload.now) if waiting else None
+    if event is None:
+        return None
+    before = f"{event['involvedObject']['name']} was preempted: "
+    return make_event_cause("preempted-by-scheduler", before, event, workload.now)
 
 
 def describe_last_event(kind: str, name: str, namespace: str, objects: ClusterObjects, now: datetime) -> str:

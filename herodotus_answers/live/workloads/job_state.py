@@ -26,6 +26,7 @@ from herodotus_answers.live.pod_facts import (
 from herodotus_answers.live.pods.pod_state import explain_silent_manager
 from herodotus_answers.live.workload_objects import Workload, find_parent, has_ended_job
 from herodotus_answers.live.workloads.cron_schedule import parse_schedule
+from herodotus_answers.live.workloads.deletions import explain_preempted
 from herodotus_answers.live.workloads.refusal_causes import explain_refusal, find_missing_references
 from herodotus_answers.live.workloads.terminating_pods import explain_wait_for_end
 from herodotus_answers.live.workloads.workload_events import find_refusal, list_events
@@ -91,6 +92,8 @@ def find_job_state(situation: Situation) -> Parts:
     failed = explain_failed_pod(workload)
     words = _describe_done(workload)
     if counts["pending"]:
+        preempted = explain_preempted(workload)
+        causes = [*causes, preempted] if preempted else causes
         return "workload-pending", _tell(f"{words}; {counts['pending']} without a node", causes), causes, "user"
     if causes:
         return "workload-not-ready", _tell(words, causes), [*causes, *failed], "user"

@@ -23,6 +23,8 @@ from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.service_faults import NO_SERVICE, find_service_fault
 from herodotus_answers.live.workloads.amount_causes import explain_limit_range, explain_quota
 from herodotus_answers.live.workloads.template_changes import Refusal, change_template, is_template_mutable
+from herodotus_answers.quantities import parse_quantity
+from herodotus_record.units import begin_sentence
 
 if TYPE_CHECKING:
     from herodotus_answers.live.declarations import LiveCause, Remedy
@@ -53,6 +55,11 @@ _CONTAINERS: Final = re.compile(r"containers? ((?:\"[^\"]+\"(?:, )?)+)")
 _OPENSHIFT: Final = "unable to validate against any security context constraint"
 _INVALID: Final = re.compile(r'^(?:Pod|Job\S*|ReplicaSet\S*) "[^"]*" is invalid: (.*)$')
 _ELEMENT: Final = re.compile(r"\bspec\.(initContainers|containers|volumes)\[(\d+)\]")
+# A request above a limit: the container's index, the request, the resource and the limit.
+_REQUESTED: Final = re.compile(
+    r'containers\[(\d+)\]\.resources\.requests: Invalid value: "([^"]+)": must be less than or equal to (\S+) limit of'
+    r" ([\w.]*\w)"
+)
 _TERMINATING: Final = "because it is being terminated"
 _TAKEN: Final = re.compile(r'(?:pods|jobs\.batch) "([^"]+)" already exists')
 # What pod security demands of containers, by the beginning of a violation, as fields of a securityContext.
@@ -341,11 +348,36 @@ def _explain_invalid(refusal: Refusal, workload: Workload) -> LiveCause | None:
         look = "kubectl get mutatingwebhookconfigurations"
         return _make(refusal, "webhook-made-invalid", text, None, [make_remedy(what)], look)
     text = f"the pod that the template of {where} describes is invalid: {errors}"
+    if default := _find_default_limit(errors, workload):
+        container, resource, requested, limit, who = default
+        text += f". {begin_sentence(who)} gives container {container} the {resource} limit {limit}: the template states none"
+        spec = {"containers": [{"name": container, "resources": {"limits": {resource: requested}}}]}
+        remedies = [change_template(workload, f"state a {resource} limit of at least the request", spec)]
+        return _make(refusal, "template-invalid", text, where, remedies)
     field = errors.partition(":")[0]
     what = f"correct {field} in the template of {where}"
     if not is_template_mutable(workload):
         what += f", which cannot be changed: delete {workload.label} and create it again"
     return _make(refusal, "template-invalid", text, where, [make_remedy(what)])
+
+
+def _find_default_limit(errors: str, workload: Workload) -> tuple[str, str, str, str, str] | None:
+    """Return the container, the resource, the request, the default limit below it, and the LimitRange that has it.
+
+    None if the template states the limit. A LimitRange that cannot be read is named by its namespace.
+    """
+    containers = workload.pod_spec.get("containers") or ()
+    for index, requested, resource, limit in _REQUESTED.findall(errors):
+        container = containers[int(index)] if int(index) < len(containers) else None
+        if container is None or resource in ((container.get("resources") or {}).get("limits") or {}):
+            continue
+        who = f"a LimitRange of namespace {workload.namespace}"
+        for each in workload.objects.list_objects("LimitRange", workload.namespace).items:
+            amounts = [(item.get("default") or {}).get(resource) for item in (each["spec"].get("limits") or ())]
+            if any(amount is not None and parse_quantity(amount) == parse_quantity(limit) for amount in amounts):
+                who = f"LimitRange {each['metadata']['name']}"
+        return container["name"], resource, requested, limit, who
+    return None
 
 
 def _find_added(errors: str, workload: Workload) -> str:

@@ -24,7 +24,6 @@ from herodotus_answers.live.pod_facts import (
     format_seconds,
     format_since,
     make_cause,
-    make_event_cause,
     make_remedy,
     make_state,
     parse_time,
@@ -39,6 +38,7 @@ from herodotus_answers.live.workload_objects import (
     format_selector,
     is_ready,
 )
+from herodotus_answers.live.workloads.deletions import explain_preempted
 from herodotus_answers.live.workloads.refusal_causes import explain_refusal, find_missing_references
 from herodotus_answers.live.workloads.terminating_pods import explain_wait_for_end, list_terminating
 from herodotus_answers.live.workloads.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
@@ -450,7 +450,7 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
         causes.insert(0 if _asks_no_more(workload) else len(causes), held)
     if broken := _explain_broken_update(situation):
         causes.insert(0, broken)
-    if preempted := _explain_preempted(situation):
+    if preempted := explain_preempted(workload):
         causes.append(preempted)
     if stuck is not None:
         code = "workload-rollout-stuck"
@@ -619,19 +619,6 @@ def _explain_waiting_update(situation: Situation) -> LiveCause | None:
         return None
     pods = [*workload.active, *list_terminating(workload)]
     return explain_waiting_update(pods, workload.object, situation.counts["wanted"] or 0)
-
-
-def _explain_preempted(situation: Situation) -> LiveCause | None:
-    """Return the cause that a scheduler preempted a pod of the workload, if one waits for a node now."""
-    from herodotus_answers.live.workloads.deletions import find_preempted
-
-    workload = situation.workload
-    waiting = next((pod for pod in workload.active if not pod["spec"].get("nodeName")), None)
-    event = find_preempted(waiting, workload.objects, workload.now) if waiting else None
-    if event is None:
-        return None
-    before = f"{event['involvedObject']['name']} was preempted: "
-    return make_event_cause("preempted-by-scheduler", before, event, workload.now)
 
 
 def _explain_broken_update(situation: Situation) -> LiveCause | None:
