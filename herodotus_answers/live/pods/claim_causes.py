@@ -357,7 +357,7 @@ class _ClaimFinder:
         return make_cause("no-class", text, "spec.storageClassName", of=about, remedies=remedies)
 
     def _is_left_over(self, volume: Json) -> bool:
-        """Return whether a volume is kept for a claim that no longer exists: one of its name may have been made since."""
+        """Return whether a volume is kept for a claim that is gone: one of its name may have been made since."""
         held = volume["spec"].get("claimRef") or {}
         is_kept = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain") == "Retain"
         if (volume.get("status") or {}).get("phase") != "Released" or not held or not is_kept:

@@ -350,7 +350,9 @@ def _explain_invalid(refusal: Refusal, workload: Workload) -> LiveCause | None:
     text = f"the pod that the template of {where} describes is invalid: {errors}"
     if default := _find_default_limit(errors, workload):
         container, resource, requested, limit, who = default
-        text += f". {begin_sentence(who)} gives container {container} the {resource} limit {limit}: the template states none"
+        text += (
+            f". {begin_sentence(who)} gives container {container} the {resource} limit {limit}: the template has none"
+        )
         spec = {"containers": [{"name": container, "resources": {"limits": {resource: requested}}}]}
         remedies = [change_template(workload, f"state a {resource} limit of at least the request", spec)]
         return _make(refusal, "template-invalid", text, where, remedies)
@@ -364,14 +366,14 @@ def _explain_invalid(refusal: Refusal, workload: Workload) -> LiveCause | None:
 def _find_default_limit(errors: str, workload: Workload) -> tuple[str, str, str, str, str] | None:
     """Return the container, the resource, the request, the default limit below it, and the LimitRange that has it.
 
-    None if the template states the limit. A LimitRange that cannot be read is named by its namespace.
+    None if the template states the limit. Without a LimitRange that has it, a webhook may have set the limit.
     """
     containers = workload.pod_spec.get("containers") or ()
     for index, requested, resource, limit in _REQUESTED.findall(errors):
         container = containers[int(index)] if int(index) < len(containers) else None
         if container is None or resource in ((container.get("resources") or {}).get("limits") or {}):
             continue
-        who = f"a LimitRange of namespace {workload.namespace}"
+        who = f"a LimitRange of namespace {workload.namespace} or a webhook"
         for each in workload.objects.list_objects("LimitRange", workload.namespace).items:
             amounts = [(item.get("default") or {}).get(resource) for item in (each["spec"].get("limits") or ())]
             if any(amount is not None and parse_quantity(amount) == parse_quantity(limit) for amount in amounts):
