@@ -184,7 +184,8 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
     params.setdefault("difference", f"{params.get('from')} becomes {params.get('to')}")  # of earlier records
     if not params.get("leaving"):  # an earlier record, or hidden from the reader
         params["leaving"] = "a pod" if change.code == "set-rollout-strategy" else "of lower priority"
-    params["size"] = f" ({params['size']})" if params.get("size") else ""
+    if "size" not in params:  # an earlier record
+        template = template.removesuffix(" ({size})")
     if params.get("to") == "":
         params["to"] = '""'
     container = change.params.get("container")

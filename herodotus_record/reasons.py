@@ -174,7 +174,7 @@ CHANGES: Final[dict[str, str]] = {
     "set-rollout-strategy": "let the rollout delete an old pod before it creates a new one (maxSurge 0,"
     " maxUnavailable 1), as {leaving} of the earlier template holds its place until the new pod is available",
     "add-node": "add a node that can hold {to}: the largest can hold {from}",
-    "add-node-like": "add one more node like {like}{size}",
+    "add-node-like": "add one more node like {like} ({size})",
     "add-node-of-kind": "add a node with {key}={value}: the nodes have {from}, which needs another image",
 }
 

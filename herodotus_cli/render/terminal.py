@@ -145,7 +145,7 @@ def _least_width(block: Table, most: int) -> int:
 
 
 def _widths(block: Table) -> list[int]:
-    rows = [[_text(cell.text).cell_len for cell in row] for row in block.rows]
+    rows = [[max(map(display_width, cell.text.split("\n"))) for cell in row] for row in block.rows]
     rows += [[len(title) for title in block.header]] if block.header else []
     return [max(column) for column in zip(*rows, strict=True)]
 
@@ -156,6 +156,8 @@ def _stack(console: Console, block: Table, width: int, with_header: bool) -> Non
     A single remaining column stays on the line if it is short enough. Where the header line has no room for its title,
     the title is put before each cell.
     """
+    broken = tuple(tuple(_break_names(cell, width - _GAP) for cell in row) for row in block.rows)
+    block = block._replace(rows=broken)
     widths = _widths(block)
     beside = next(n for n in range(len(widths) - 1, 0, -1) if n == 1 or sum(widths[:n]) + _GAP * (n - 1) <= width)
     headers = block.header if with_header else ()
@@ -172,6 +174,14 @@ def _stack(console: Console, block: Table, width: int, with_header: bool) -> Non
         if lower:
             words = max(map(display_width, lower.plain.split()), default=0)  # a name that is wider than all stays whole
             console.print(Padding(lower, (0, 0, 0, _GAP)), width=max(width, words + _GAP))
+
+
+def _break_names(cell: Cell, width: int) -> Cell:
+    """Return the cell with a line break after the namespace of a name that is wider than the terminal."""
+    if display_width(cell.text) <= width:
+        return cell
+    words = (w.replace("/", "/\n", 1) if display_width(w) > width else w for w in cell.text.split(" "))
+    return cell._replace(text=" ".join(words))
 
 
 def _aligned(cell: Cell, width: int, right: bool) -> Text:

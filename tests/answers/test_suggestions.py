@@ -169,6 +169,9 @@ def test_changes_that_no_command_makes_have_none() -> None:
     assert found["text"].startswith("free disk space on n, whose kubelet reports disk pressure (taint ")
     larger = build(Suggestion("", (Reason("add-node", {"from": "4 cpu", "to": "6 cpu"}),)))
     assert (larger["command"], larger["costs"]) == (None, ["capacity"])
+    for size, words in (("4 cpu", " (4 cpu)"), (None, "")):
+        more = Reason("add-node-like", {"like": "a"} | ({"size": size} if size else {}))
+        assert build(Suggestion("", (more,)))["text"] == f"add one more node like a{words}", "earlier records lack it"
 
 
 def test_with_another_change_the_template_gets_the_toleration() -> None:

@@ -350,9 +350,8 @@ def _explain_invalid(refusal: Refusal, workload: Workload) -> LiveCause | None:
     text = f"the pod that the template of {where} describes is invalid: {errors}"
     if default := _find_default_limit(errors, workload):
         container, resource, requested, limit, who = default
-        text += (
-            f". {begin_sentence(who)} gives container {container} the {resource} limit {limit}: the template has none"
-        )
+        text += f". {begin_sentence(who)} gives container {container} the {resource} limit {limit}:"
+        text += " the template states none"
         spec = {"containers": [{"name": container, "resources": {"limits": {resource: requested}}}]}
         remedies = [change_template(workload, f"state a {resource} limit of at least the request", spec)]
         return _make(refusal, "template-invalid", text, where, remedies)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_cli.render import pod, terminal
-from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_cli.render.screen_elements import ViewOptions, build_table
 from tests.cli.scenes import NOW, explained, pending_with_suggestions
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -44,3 +44,12 @@ def test_the_largest_group_of_rejected_nodes_is_there_beside_a_command_of_many_l
     largest = max(answer["rejections"], key=lambda group: group["count"])
     assert len(text.splitlines()) > 24
     assert f"{largest['count']}  {largest['plugin']}" in text
+
+
+@pytest.mark.parametrize("longest", [60, 30])
+def test_a_name_that_is_wider_than_the_terminal_is_broken_after_its_namespace(longest: int) -> None:
+    space, name, view = "n" * 32, "p" * longest, ViewOptions(NOW, 80)
+    table = build_table(("POD", "AGE", "REASON"), [(f"{space}/{name}", "5s", "nodes have too little memory")])
+    lines = terminal.draw([table], view, color=False).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert (f"{space}/" in lines) == (longest == 60)
