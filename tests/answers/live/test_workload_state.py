@@ -1067,3 +1067,30 @@ def test_daemon_set_is_made_to_tolerate_a_taint_where_that_gives_it_a_pod(
     command = find("DaemonSet", daemon_set, node)["causes"][0]["remedies"][0]["command"]
     assert look("DaemonSet", daemon_set, node)["nodesWithoutPod"][0].get("command") == command
     assert [each["path"] for each in json.loads((command or "'[]'").partition("'")[2][:-1])] == ([op] if op else [])
+
+
+@pytest.mark.parametrize(("minutes", "is_told"), [(7, True), (2 * 1440, False)])
+def test_job_tells_which_of_its_pods_was_preempted_unless_the_successor_waits_for_days(
+    minutes: float, *, is_told: bool
+) -> None:
+    job = a_workload("Job", {"parallelism": 1, "completions": 1}, status={"active": 1})
+    waiting = a_pod(("Job", "web"), "web-b2c4d", message="0/1 nodes are available: 1 Insufficient cpu.")
+    waiting["metadata"]["creationTimestamp"] = at(minutes)
+    event = an_event(("Pod", "web-a1b2c"), "Preempted", "Preempted by pod x on node n1")
+    codes = [cause["code"] for cause in find("Job", job, waiting, event)["causes"]]
+    assert ("preempted-by-scheduler" in codes) is is_told
+
+
+def test_limit_that_the_template_lacks_is_that_of_a_limit_range() -> None:
+    limits = [{"type": "Container", "default": {"cpu": "500m"}}]
+    ranges = [an_object("LimitRange", "small", {"limits": limits})]
+    resources = {"requests": {"cpu": "700m"}}
+    for limit, has, says in (("", ranges, "LimitRange small gives"), ("", [], "or a webhook gives"), ("1", ranges, "")):
+        stated = {**resources, "limits": {"cpu": limit}} if limit else resources
+        workload = a_workload("StatefulSet", pod_spec={"containers": [{"name": "main", "resources": stated}]})
+        message = 'Pod "web-0" is invalid: spec.containers[0].resources.requests: Invalid value: "700m": must be less'
+        event = an_event(("StatefulSet", "web"), "FailedCreate", f"{message} than or equal to cpu limit of 500m")
+        cause = find("StatefulSet", workload, event, *has)["causes"][0]
+        assert says in cause["text"]
+        assert ("gives container" in cause["text"]) is bool(says)
+        assert bool(cause["remedies"][0]["command"]) is bool(says)

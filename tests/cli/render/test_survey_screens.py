@@ -119,6 +119,19 @@ def test_pods_take_no_more_rows_than_the_terminal_has(lines: int, left_out: int)
     assert (f"{left_out} more pods)" in drawn[-1]) is bool(left_out)
 
 
+@pytest.mark.parametrize("omitted", [0, 3])
+@pytest.mark.parametrize("width", [80, None])
+def test_pending_says_how_many_more_objects_have_refused_pods(omitted: int, width: int | None) -> None:
+    document: Any = build_pending_pods([], now_us=NOON_US)
+    refused = {"namespace": "shop", "workload": "Deployment/web", "missing": 2, "reason": "exceeded quota"}
+    more = {"notCreatedOmitted": omitted} if omitted else {}
+    document["live"] = {"source": "kube-apiserver", "gone": [], "untried": [], "notCreated": [refused], **more}
+    view = ViewOptions(NOW, width)
+    text = terminal.draw(pending.build_screen(document, view), ViewOptions(NOW, 80), color=False)
+    assert "shop/Deployment/web" in text
+    assert ("pods of 3 more objects were refused too" in " ".join(text.split())) is bool(omitted)
+
+
 def test_fixes_of_pending_pods_have_the_age_of_their_attempts() -> None:
     waiting = [a_waiting_pod(f"pod-{i}", None, f"example.com/accelerator-{i}") for i in range(3)]
     pods = [replace(pod, started_us=NOON_US - i * 90 * SECOND_US) for i, pod in enumerate(waiting)]

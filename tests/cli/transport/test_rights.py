@@ -9,7 +9,7 @@ import pytest
 from herodotus_cli.commands.pod import read_live_facts
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_cli.transport.api_server_queries import NodePodsQuery, RightsQuery
+from herodotus_cli.transport.api_server_queries import NodePodsQuery, RefusedPodsQuery, RightsQuery
 from tests.cli.scenes import NOW, explained, pending_with_suggestions
 
 PATCH = {"verb": "patch", "resource": "statefulsets.apps", "namespace": "shop"}
@@ -67,6 +67,20 @@ def test_without_a_complete_list_nothing_is_said_to_be_missing() -> None:
     assert missing(LISTED, PATCH, code=1) == []
     assert missing(LISTED, PATCH, error=b"warning: the list may be incomplete: webhook") == []
     assert RightsQuery().find_missing([PATCH]) == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "may_exist"),
+    [
+        (Ended(0, b'{"items": [{}]}'), True),
+        (Ended(0, b'{"items": []}'), False),
+        (Ended(1, error=b"Error from server (Forbidden): events is forbidden"), False),
+        (Ended(1, error=b"Unable to connect to the server"), True),
+        (None, False),
+    ],
+)
+def test_pods_may_be_refused_unless_no_event_says_so(ended: Any, *, may_exist: bool) -> None:
+    assert RefusedPodsQuery(ended).may_exist() is may_exist
 
 
 class Transport:
