@@ -40,6 +40,8 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "fits": "The pods would find a node; nothing was created.",
     "planned": "A plan was found; the whole document has its steps.",
     "no-plan": "No plan was found.",
+    "drainable": "Every pod that a drain evicts finds another node.",
+    "not-created": "A quota or LimitRange refuses pods that the question creates.",
     "not-evicted": "A pod that should leave its node cannot be evicted.",
     "nothing-pending": "No pod waits for a node.",
     "not-decided": "No scheduler whose decisions are recorded has decided about the pod.",
@@ -382,7 +384,9 @@ def _read_pod_history(answer: Answer) -> _Cause:
 def _read_cluster_review(answer: Answer) -> _Cause:
     status = answer["status"]
     outcome = _find_plan(status["plan"]) if status.get("plan") else _find_outcome(status)
-    return {"about": "Cluster", "headline": status["headline"], **outcome}
+    cause: _Cause = {"about": "Cluster", "headline": status["headline"], **outcome}
+    drained = status.get("drained") or ()  # a service of an earlier version does not say
+    return cause | {"about": "Node", "name": drained[0]} if len(drained) == 1 else cause
 
 
 def _find_plan(review: Answer) -> _Cause:
@@ -403,6 +407,8 @@ def _find_plan(review: Answer) -> _Cause:
 def _find_outcome(status: Answer) -> _Cause:
     """Return the outcome for the pods of a cluster review, or why they find no node; nothing if it is about no pods."""
     capacity, groups = status["capacity"], status["nodeGroups"]
+    if status.get("refusals"):
+        return {"code": "not-created"}
     if capacity is not None:
         return {"code": "fits"} if capacity["fits"] else _parse_message(capacity["message"])
     if groups is not None:
@@ -414,6 +420,8 @@ def _find_outcome(status: Answer) -> _Cause:
         return _parse(pending[0][0])
     if status["blocked"]:
         return {"code": "not-evicted"}
+    if status.get("drained"):
+        return {"code": "drainable"}
     return {"code": "fits"} if status["placements"] else {}
 
 

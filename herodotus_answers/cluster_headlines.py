@@ -211,10 +211,14 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
         of = f"{placed} of {len(daemons)} pods" if placed < len(daemons) else pluralize(placed, "pod")
         parts.append(f"{of} of DaemonSets would run on new nodes")
     text = "; ".join(parts)
+    drained = status["drained"]
+    nodes, verb = _join_names(drained), "is" if len(drained) == 1 else "are"
     if blocked:
-        return f"Not drainable: {_describe_blocked(blocked)}." + f" {text}." * bool(text)
-    if any(pod["cause"] == DRAINED for pod in placements):
-        text = f"Drainable: {text[:1].lower()}{text[1:]}"
+        return f"{nodes} {verb} not drainable: {_describe_blocked(blocked)}." + f" {text}." * bool(text)
+    if drained:
+        leaving = "" if any(pod["cause"] == DRAINED for pod in placements) else "no pod has to leave"
+        text = "; ".join(filter(None, (leaving, text)))
+        return f"{nodes} {verb} drainable: {text[:1].lower()}{text[1:]}."
     return f"{begin_sentence(text)}." if text else "No pod moves, and none that is pending gets a node."
 
 

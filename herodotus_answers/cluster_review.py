@@ -257,6 +257,7 @@ class ClusterReviewStatus(_Continued):
     blocked: Annotated[list[BlockedPod], "Pods that stay although they should move.", Discloses.PARTS]
     ignored: Annotated[list[RemovedPod], "Pods that a drain leaves alone.", Discloses.PARTS]
     budgets: Annotated[BudgetCheck | None, "Budgets that drains asked; null if none asked them.", Discloses.PARTS]
+    drained: Annotated[list[str], "Nodes that the changes drain, in order.", Discloses.NODES]
     drainCommands: Annotated[
         list[str], "Shell command of each drain, in order; empty if a pod blocks one.", Discloses.NODES
     ]
@@ -299,6 +300,13 @@ class AnsweredStatus(ClusterReviewStatus):
     """Result of the review. While the phase is Running, only `headline`, `progress` and `continue` are set."""
 
     headline: Annotated[str, "The answer in one sentence."]
+    refusals: NotRequired[
+        Annotated[
+            list[str],
+            "Sentences on the quotas and LimitRanges that refuse pods which the question creates, as the plugin reads"
+            " them from the API server; absent if none does.",
+        ]
+    ]
 
 
 _Continuing = TypedDict(
@@ -347,6 +355,7 @@ def build_empty_status() -> ClusterReviewStatus:
         "blocked": [],
         "ignored": [],
         "budgets": None,
+        "drained": [],
         "drainCommands": [],
         "deleted": [],
         "pending": [],

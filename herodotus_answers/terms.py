@@ -158,11 +158,12 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "MISSING": "Records that were lost, as gaps in the sequence show.",
     "MORE": "Documentation.",
     "MOVE PODS": "Plans that delete pods whose controllers recreate them on other nodes.",
-    "MOVES": "Pods that would leave their nodes, or be new.",
+    "MOVES": "Pods that would leave their nodes and find others.",
     "NAME": "Name of the object.",
     "NEEDS": "Pods that the group must place together (minCount).",
     "NEW NODE": "What a new node of the group has for pods.",
     "NEW NODES": "Nodes that the group would grow by.",
+    "NEW POD": "Pod that the changes create, with the node that it would get.",
     "NEWEST": "Age of the newest pod.",
     "NEXT TRY": "When the scheduler tries the pod again: after its backoff, on an event that may help, or at the"
     " latest after five minutes.",

@@ -89,11 +89,9 @@ def fetch_answer(spec: Json, options: ReviewOptions, connection: ConnectionSetti
 
         return review_files(options.cluster_files, connection, _build_document(spec))
     answer = ask(connect(connection, environment.environ), spec)
-    from herodotus_cli.admission_refusals import list_refusals  # here, because most commands create no pods
+    from herodotus_cli.admission_refusals import add_refusals  # here, because most commands create no pods
 
-    status = answer["status"]
-    refusals = list_refusals(spec, status, connection, environment.environ)
-    status["headline"] = " ".join([*(f"{refusal}." for refusal in refusals), status["headline"]])
+    add_refusals(spec, answer["status"], connection, environment.environ)
     return answer
 
 
@@ -110,10 +108,12 @@ def meets_aim(answer: Json) -> bool:
     """Return whether the aim of the answer's question is met.
 
     A question for a plan needs one. Pods that the descheduler evicts must land on other nodes. For other questions,
-    every pod must find or keep a node, none may be blocked, and no rule of another version may reject one that fits
-    now.
+    every pod must find or keep a node, none may be blocked or refused by a quota, and no rule of another version may
+    reject one that fits now.
     """
     status = answer["status"]
+    if status.get("refusals"):
+        return False
     if status.get("plan"):
         return bool(status["plan"]["verdict"] != "NoPlan")
     if status.get("deschedule"):

@@ -11,13 +11,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, shorten_fit_error
+from herodotus_answers.cluster_headlines import (
+    GROUP_UNSCHEDULABLE,
+    NOT_DRAINED,
+    is_daemon_of_new_node,
+    shorten_fit_error,
+)
 from herodotus_cli.render import deschedule, node_groups, plan, upgrade
 from herodotus_cli.render.formatting import cut_rows, note_left_out
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
     SplitLine,
+    Style,
     TextLine,
     ViewOptions,
     build_table,
@@ -27,7 +33,7 @@ from herodotus_record.units import format_requested, natural_sort_key, pluralize
 
 Json = dict[str, Any]
 
-_ROWS = 6  # of a table on a terminal, so that the screen fits 24 lines
+_ROWS = 6  # of a table, at least, on a terminal that has not the lines for more
 _PIPED_ROWS = 20  # when piped; all of them with --all or -o wide
 _NOTHING = "nothing is changed"
 _CAUSES = {
@@ -40,13 +46,24 @@ _CAUSES = {
 
 
 def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool = False) -> list[Block]:
-    """Return the blocks of the screen. `title` names the question; with `every_row`, no table is cut off."""
-    status = answer["status"]
-    every_row |= view.wide
-    most = None if every_row else _PIPED_ROWS if view.piped else _ROWS
+    """Return the blocks of the screen. `title` names the question; with `every_row`, no table is cut off.
+
+    Otherwise tables on a terminal have as many rows as its lines hold.
+    """
+    if every_row or view.wide or view.piped:
+        return _build(answer, title, view, None if every_row or view.wide else _PIPED_ROWS)
+    from herodotus_cli.render.terminal import fit_terminal  # here, because piped output needs no Rich
+
+    return fit_terminal(lambda most: _build(answer, title, view, most), view.lines, _ROWS, view)
+
+
+def _build(answer: Json, title: str, view: ViewOptions, most: int | None) -> list[Block]:
+    """Return the blocks of the screen with at most `most` rows in a table; None: all of them."""
+    status, every_row = answer["status"], most is None
     sections: list[list[Block]] = [[SplitLine(title, f"what-if: {_NOTHING}")]]
     if status["capacity"] is not None:
-        sections += [[TextLine(status["headline"])], *_capacity(status["capacity"], most)]
+        style: Style = "bad" if status.get("refusals") else ""
+        sections += [[TextLine(status["headline"], style)], *_capacity(status["capacity"], most)]
     elif status["consolidation"] is not None:
         sections += [[TextLine(status["headline"])], *_consolidation(status["consolidation"], most)]
     elif status.get("upgrade") is not None:
@@ -70,10 +87,13 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
 
 def _changes(status: Json, most: int | None) -> list[list[Block]]:
     """Return the sections on the effects of changes to the cluster, with at most `most` rows in a table (None: all)."""
-    placed = [pod for pod in status["placements"] if pod["node"]]
+    moved, new = (
+        [pod for pod in status["placements"] if pod["node"] and bool(pod["fromNode"]) is leaves]
+        for leaves in (True, False)
+    )
     pending = [pod for pod in status["placements"] if not pod["node"]]
     own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
-    good = not pending and not status["blocked"]
+    good = not (pending or status["blocked"] or status.get("refusals"))
     return [
         [TextLine(status["headline"], "good" if good else "bad"), *_checked(status), *_drain(status)],
         _groups(status.get("groups") or ()),
@@ -86,7 +106,8 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
         ),
         _blocked(status["blocked"], most),
         _table("PENDING, GETS A NODE", ("TO", "DECIDED BY"), status["pending"], lambda p: _move(p)[1:], most),
-        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, most),
+        _table("MOVES", ("FROM", "TO", "DECIDED BY"), moved, _move, most),
+        _table("NEW POD", ("TO", "DECIDED BY"), new, lambda p: _move(p)[1:], most),
         _still_pending(status, most),
         _table("ENDS", ("ON", "WHY"), status["deleted"], _end, most),
         _ignored(status["ignored"]),
@@ -101,9 +122,13 @@ def _explain_pending(pod: Json) -> str:
 
 
 def _still_pending(status: Json, most: int | None) -> list[Block]:
-    """Return a table of the pods that waited and still get no node, unless the question is where other pods go."""
+    """Return a table of the pods that waited and still get no node, unless the question is where other pods go.
+
+    That is so if pods leave their nodes or are new, and for a drain that makes room nowhere.
+    """
     waiting = status.get("stillPending") or ()
-    if any(pod["fromNode"] for pod in status["placements"]) or status["deleted"] or status["blocked"]:
+    others = any(not is_daemon_of_new_node(pod) for pod in status["placements"])
+    if others or status["deleted"] or status["blocked"] or (status.get("drained") and not status["pending"]):
         return []
     table = _table("STAYS PENDING", ("WHY",), waiting, lambda p: (_explain_pending(p),), most)
     if waiting and any(node["before"] is None for node in status["nodes"]):
@@ -160,7 +185,7 @@ def _explain_blocked(pod: Json) -> str:
 
 def _move(pod: Json) -> tuple[str, str, str]:
     victims = f", evicts {', '.join(pod['victims'])}" if pod["victims"] else ""
-    return pod["fromNode"] or "new", pod["node"], f"{pod['plugin']}{victims}"
+    return pod["fromNode"], pod["node"], f"{pod['plugin']}{victims}"
 
 
 def _end(pod: Json) -> tuple[str, str]:

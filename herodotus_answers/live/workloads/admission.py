@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from herodotus_answers.live.workloads.quota_scopes import list_selectors
 from herodotus_answers.quantities import format_requested_amount, read_quantity
@@ -24,18 +24,25 @@ _REQUIRED: Final = ("cpu", "memory")  # amounts that every container has to stat
 _LIMITS, _REQUESTS = "limits.", "requests."
 
 
-def describe_refusals(spec: Json, count: int, quotas: Iterable[Json], ranges: Sequence[Json]) -> list[str]:
-    """Return a sentence on each quota that refuses some of `count` new pods, and each range that refuses all of them.
+class Refusal(NamedTuple):
+    """A quota or LimitRange that refuses new pods: a sentence without a full stop, and how many pods it lets pass."""
+
+    text: str
+    allowed: int
+
+
+def list_refusals(spec: Json, count: int, quotas: Iterable[Json], ranges: Sequence[Json]) -> list[Refusal]:
+    """Return each quota that refuses some of `count` new pods, and each LimitRange that refuses all of them.
 
     `spec` is the spec of the pods.
     """
     containers = [_apply_defaults(container, ranges) for container in spec.get("containers") or ()]
     inits = [_apply_defaults(container, ranges) for container in spec.get("initContainers") or ()]
-    sentences = [text for each in ranges for text in _check_range(each, [*inits, *containers])]
+    refusals = [Refusal(text, 0) for each in ranges for text in _check_range(each, [*inits, *containers])]
     for quota in quotas:
         if _is_in_scope(quota, spec, [*inits, *containers]):
-            sentences += _check_quota(quota, containers, inits, count)
-    return sentences
+            refusals += _check_quota(quota, containers, inits, count)
+    return refusals
 
 
 def _apply_defaults(container: Json, ranges: Sequence[Json]) -> Json:
@@ -107,8 +114,8 @@ def _is_in_scope(quota: Json, spec: Json, containers: Sequence[Json]) -> bool:
     return True
 
 
-def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json], count: int) -> list[str]:
-    """Return a sentence on the resource of a quota that refuses the most pods, or []."""
+def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json], count: int) -> list[Refusal]:
+    """Return the refusal for the resource of a quota that refuses the most pods, or []."""
     name, status = quota["metadata"]["name"], quota.get("status") or {}
     hard, used = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}, status.get("used") or {}
     rooms: list[tuple[int, str]] = []
@@ -118,7 +125,8 @@ def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json],
             continue
         lacking = [each["name"] for each in (*inits, *containers) if resource not in each[kind]]
         if lacking and resource in _REQUIRED:
-            return [f"ResourceQuota {name} refuses such pods: container {lacking[0]} has no {kind}.{resource}"]
+            why = f"container {lacking[0]} has no {kind}.{resource}"
+            return [Refusal(f"ResourceQuota {name} refuses such pods: {why}", 0)]
         each = Fraction(1) if resource == "pods" else _sum_amounts(containers, inits, kind, resource)
         if not each:
             continue
@@ -127,7 +135,9 @@ def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json],
         asks = "" if resource == "pods" else f", each pod has {format_requested_amount(resource, each)}"
         rooms.append((int(free / each), amounts + asks))
     room, why = min(rooms, default=(count, ""))
-    return [f"ResourceQuota {name} allows {room} of {count} new pods: {why}"] if room < count else []
+    if room >= count:
+        return []
+    return [Refusal(f"ResourceQuota {name} allows {room} of {count} new pods: {why}", room)]
 
 
 def _parse_counted(counted: str) -> tuple[str, str]:

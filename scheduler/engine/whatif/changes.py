@@ -53,7 +53,7 @@ from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
 from scheduler.engine.whatif.capacity import list_nodes, measure_capacity
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.eviction import DrainResult, build_command, drain
+from scheduler.engine.whatif.eviction import DrainResult, drain
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
 from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
@@ -146,6 +146,7 @@ def answer_review(
         "groups": simulation.list_groups(),
         "blocked": review.drained.list_blocked(simulation),
         "budgets": review.drained.list_budgets(),
+        "drained": review.drained.list_nodes(),
         "drainCommands": review.drained.list_commands(simulation),
         "ignored": review.drained.list_ignored(simulation),
         "deleted": simulation.list_ended(),
@@ -210,7 +211,7 @@ class _Review:
 
     def _drain(self, change: Drain) -> None:
         self._set_unschedulable(change.nodes, True)
-        self.drained.add(build_command(dict.fromkeys(change.nodes), change))
+        self.drained.add(change)
         for name in dict.fromkeys(change.nodes):
             drain(self._simulation, name, change, self.drained)
 

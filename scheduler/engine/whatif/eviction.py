@@ -33,15 +33,21 @@ class DrainResult:
         self._blocked: dict[str, BlockedPod] = {}  # by UID
         self._ignored: dict[str, RemovedPod] = {}  # by UID
         self._selected: dict[str, list[str]] | None = None  # by UID, the budgets that select a pod to be evicted
-        self._commands: list[str] = []
+        self._drains: list[Drain] = []
 
-    def add(self, command: str) -> None:
-        """Record the shell command of a drain."""
-        self._commands.append(command)
+    def add(self, drain: Drain) -> None:
+        """Record that a drain is tried."""
+        self._drains.append(drain)
+
+    def list_nodes(self) -> list[str]:
+        """Return the nodes of the drains, each once, in order."""
+        return list(dict.fromkeys(node for drain in self._drains for node in drain.nodes))
 
     def list_commands(self, simulation: Simulation) -> list[str]:
         """Return the commands of the drains, or [] if a pod blocks one."""
-        return [] if self.list_blocked(simulation) else self._commands
+        if self.list_blocked(simulation):
+            return []
+        return [build_command(dict.fromkeys(drain.nodes), drain) for drain in self._drains]
 
     def ask_budgets(self, pods: Iterable[PodInfo], simulation: Simulation) -> None:
         """Record the budgets that select the pods which a drain evicts as far as these budgets allow it."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.live.workloads.admission import describe_refusals
+from herodotus_answers.live.workloads.admission import list_refusals
 
 Json = dict[str, Any]
 
@@ -40,15 +40,16 @@ def limit_range(**item: Any) -> Json:
     ids=["pods", "room", "cpu", "required", "no-pods", "limits"],
 )
 def test_a_quota_refuses_the_pods_for_which_it_has_no_room(hard: Json, used: Json, sentences: list[str]) -> None:
-    found = describe_refusals({"containers": [container(cpu="500m")]}, 4, [quota(hard, used)], [])
-    assert found == [f"ResourceQuota team {sentence}" for sentence in sentences]
+    found = list_refusals({"containers": [container(cpu="500m")]}, 4, [quota(hard, used)], [])
+    assert [refusal.text for refusal in found] == [f"ResourceQuota team {sentence}" for sentence in sentences]
+    assert all(f"allows {refusal.allowed} of" in refusal.text or not refusal.allowed for refusal in found)
 
 
 def test_init_containers_and_sidecars_count_as_in_a_quota() -> None:
     sidecar = container("proxy", cpu="1") | {"restartPolicy": "Always"}
     spec = {"initContainers": [sidecar, container("load", cpu="3")], "containers": [container(cpu="2")]}
-    (found,) = describe_refusals(spec, 2, [quota({"cpu": "5"})], [])
-    assert found.endswith("allows 1 of 2 new pods: cpu 0 of 5 used, each pod has 4")
+    (found,) = list_refusals(spec, 2, [quota({"cpu": "5"})], [])
+    assert found.text.endswith("allows 1 of 2 new pods: cpu 0 of 5 used, each pod has 4")
 
 
 @pytest.mark.parametrize(
@@ -62,18 +63,18 @@ def test_init_containers_and_sidecars_count_as_in_a_quota() -> None:
     ],
 )
 def test_a_quota_counts_only_pods_of_its_scope(scope: Json, counts: bool) -> None:
-    found = describe_refusals({"containers": [container(cpu="1")]}, 1, [quota({"pods": "0"}, **scope)], [])
+    found = list_refusals({"containers": [container(cpu="1")]}, 1, [quota({"pods": "0"}, **scope)], [])
     assert bool(found) is counts
 
 
 def test_a_limit_range_refuses_or_supplies_what_is_missing() -> None:
     spec = {"containers": [container(cpu="8")]}
-    assert describe_refusals(spec, 1, [], [limit_range(max={"cpu": "4"})]) == [
-        "LimitRange bounds refuses such pods: container app requests 8 cpu, at most 4"
+    assert list_refusals(spec, 1, [], [limit_range(max={"cpu": "4"})]) == [
+        ("LimitRange bounds refuses such pods: container app requests 8 cpu, at most 4", 0)
     ]
-    assert describe_refusals(spec, 1, [], [limit_range(min={"cpu": "10"})]) == [
-        "LimitRange bounds refuses such pods: container app requests 8 cpu, at least 10"
+    assert list_refusals(spec, 1, [], [limit_range(min={"cpu": "10"})]) == [
+        ("LimitRange bounds refuses such pods: container app requests 8 cpu, at least 10", 0)
     ]
     supplies = limit_range(default={"memory": "1Gi"}, defaultRequest={"memory": "512Mi"})
-    (found,) = describe_refusals(spec, 3, [quota({"requests.memory": "1Gi"})], [supplies])
-    assert found.endswith("allows 2 of 3 new pods: requests.memory 0 of 1Gi used, each pod has 512Mi")
+    (found,) = list_refusals(spec, 3, [quota({"requests.memory": "1Gi"})], [supplies])
+    assert found.text.endswith("allows 2 of 3 new pods: requests.memory 0 of 1Gi used, each pod has 512Mi")

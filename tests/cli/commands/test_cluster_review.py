@@ -20,6 +20,7 @@ from herodotus_answers.cluster_review import (
     build_cluster_review,
 )
 from herodotus_answers.live.cluster_objects import ClusterObjects
+from herodotus_answers.live.workloads.admission import Refusal
 from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
 from herodotus_answers.node_list import build_node_list
 from herodotus_cli import admission_refusals, progress
@@ -198,7 +199,7 @@ def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
 @pytest.mark.parametrize(
     ("question", "code"),
     [
-        ("drain", "fits"),
+        ("drain", "drainable"),
         ("drain-blocked", "insufficient"),
         ("nothing", None),
         ("capacity", "fits"),
@@ -218,7 +219,8 @@ def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
 def test_short_form_has_the_first_sentence_of_the_screen(cluster: Path, question: str, code: str | None) -> None:
     brief = json.loads(ask(cluster, *QUESTIONS[question], "-o", "brief").out)
     validate(brief)
-    assert (brief["of"], brief["about"], brief["code"]) == ("ClusterReview", "Cluster", code)
+    about = ("Node", {"name": "n0"}) if question == "drain" else ("Cluster", {})
+    assert (brief["of"], brief["about"], brief["metadata"], brief["code"]) == ("ClusterReview", *about, code)
     assert brief["headline"] in " ".join(ask(cluster, *QUESTIONS[question], "-o", "wide").out.split())
 
 
@@ -245,8 +247,8 @@ def test_short_form_of_a_plan_has_its_changes(cluster: Path) -> None:
 
 def test_short_form_of_pods_that_cannot_be_evicted() -> None:
     blocked = [fill(BlockedPod, namespace="shop", name="web-0", node="n0", cause="Budget", budget="web")]
-    brief = shorten(build_cluster_review(a_status(blocked=blocked)))
-    verdict = "Not drainable: PodDisruptionBudget shop/web allows no eviction of web-0."
+    brief = shorten(build_cluster_review(a_status(drained=["n0"], blocked=blocked)))
+    verdict = "n0 is not drainable: PodDisruptionBudget shop/web allows no eviction of web-0."
     assert (brief["code"], brief["headline"]) == ("not-evicted", verdict)
 
 
@@ -270,7 +272,18 @@ def test_verdict_on_a_drain_names_each_cause_once(blocked: list[tuple[str, str, 
         fill(BlockedPod, namespace="shop", name=name, node="n0", cause=cause, budget=budget)
         for cause, name, budget in blocked
     ]
-    assert build_cluster_review(a_status(blocked=pods))["status"]["headline"] == f"Not drainable: {verdict}"
+    status = build_cluster_review(a_status(drained=["n0"], blocked=pods))["status"]
+    assert status["headline"] == f"n0 is not drainable: {verdict}"
+
+
+def test_nodes_without_a_pod_to_evict_are_drainable() -> None:
+    waiting = [fill(ReviewedPlacement, namespace="shop", name="waits", cause="Pending", reason=REASONS[0])]
+    review = build_cluster_review(a_status(drained=["n0", "n1", "n2"], stillPending=waiting))
+    assert review["status"]["headline"] == "n0, n1 and 1 more are drainable: no pod has to leave."
+    assert shorten(review)["code"] == "drainable"
+    view = ViewOptions(NOW, width=80, lines=24)
+    screen = terminal.draw(cluster_review.build_screen(as_json(review), "drain n0", view), view, color=False)
+    assert "waits" not in screen  # it would wait without the drain, too
 
 
 def test_headline_of_an_answer_that_is_not_complete_has_its_progress() -> None:
@@ -395,8 +408,12 @@ def test_new_pods_that_a_quota_refuses_are_named(monkeypatch: pytest.MonkeyPatch
     scale = {"kind": "Scale", "namespace": "shop", "replicas": 4, "object": web}
     settings = ConnectionSettings()
     refusals = admission_refusals.list_refusals({"changes": [scale]}, {}, settings, {})
-    assert refusals == ["ResourceQuota team allows 1 of 2 new pods: pods 2 of 3 used"]
-    assert paths == [f"/api/v1/namespaces/shop/{plural}" for plural in ("resourcequotas", "limitranges")]
+    assert refusals == [("ResourceQuota team allows 1 of 2 new pods: pods 2 of 3 used", 1)]
+    grows = fill(ReviewedPlacement, namespace="shop", name="web-7c9-x", cause="ScaledUp", owner="ReplicaSet/web-7c9f5d")
+    scale |= {"workload": "Deployment/web"}
+    (refusal,) = admission_refusals.list_refusals({"changes": [scale]}, {"placements": [grows] * 3}, settings, {})
+    assert refusal.text.startswith("ResourceQuota team allows 1 of 3 new pods")  # one of its replicas does not exist
+    assert paths[:2] == [f"/api/v1/namespaces/shop/{plural}" for plural in ("resourcequotas", "limitranges")]
     asked = {"capacity": {"namespace": "shop", "object": web}}
     assert admission_refusals.list_refusals(asked, {"capacity": {"fits": 1}}, settings, {}) == []
     paths.clear()
@@ -404,17 +421,33 @@ def test_new_pods_that_a_quota_refuses_are_named(monkeypatch: pytest.MonkeyPatch
     assert (admission_refusals.list_refusals(drain, {}, settings, {}), paths) == ([], [])
 
 
-def test_the_answer_begins_with_what_a_quota_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = "ResourceQuota team allows 0 of 20 new pods: pods 3 of 3 used"
-    status = {"headline": "At least 20 more pods fit, on 10 nodes."}
+@pytest.mark.parametrize(
+    ("is_capacity", "pods", "allowed", "verdict"),
+    [
+        (True, 1, 0, "No more pod can be created"),
+        (True, 1, 3, "3 more pods can be created"),
+        (False, 1, 0, "No new pod can be created"),
+        (False, 2, 3, "Not every new pod can be created"),
+    ],
+)
+def test_the_answer_begins_with_what_a_quota_refuses(
+    monkeypatch: pytest.MonkeyPatch, is_capacity: bool, pods: int, allowed: int, verdict: str
+) -> None:
+    refused = f"ResourceQuota team allows {allowed} of 20 new pods: pods 3 of {3 + allowed} used"
+    capacity = fill(Capacity, fits=20, limited=True) if is_capacity else None
+    status = as_json(a_status(capacity=capacity)) | {"headline": "At least 20 more pods fit, on 10 nodes."}
     monkeypatch.setattr(cluster_question, "connect", lambda *_: None)
     monkeypatch.setattr(cluster_question, "ask", lambda *_: {"status": status})
-    monkeypatch.setattr(admission_refusals, "list_refusals", lambda *_: [refused])
+    monkeypatch.setattr(admission_refusals, "list_refusals", lambda *_: [Refusal(refused, allowed)])
     options = cluster_question.ReviewOptions("capacity", (), False)
+    spec = {"capacity": {"object": NEW}} if is_capacity else {"changes": [{"kind": "Create", "object": NEW}] * pods}
     answer = cluster_question.fetch_answer(
-        {}, options, ConnectionSettings(), Environment({}, StringIO(), lambda: NOW, lambda: 80)
+        spec, options, ConnectionSettings(), Environment({}, StringIO(), lambda: NOW, lambda: 80)
     )
-    assert answer["status"]["headline"] == f"{refused}. At least 20 more pods fit, on 10 nodes."
+    fits = "By the nodes alone: at least 20 more pods fit, on 10 nodes."
+    assert answer["status"]["headline"] == f"{verdict}: {refused}. {fits}"
+    assert not cluster_question.meets_aim(answer)
+    assert shorten({"kind": "ClusterReview", "metadata": {}} | answer)["code"] == "not-created"
 
 
 def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
