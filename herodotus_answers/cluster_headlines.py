@@ -18,6 +18,7 @@ from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
 from herodotus_record.units import (
     begin_sentence,
+    describe_all,
     format_available,
     format_requested,
     join_limited,
@@ -187,8 +188,7 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
     moves = sum(bool(pod["fromNode"]) for pod in placements)
     noun = "new pod" if not moves else "displaced pod" if moves == total else "pod"
     if total and placed == total:
-        every = "Both" if total == 2 else f"All {total}"
-        parts.append(f"{every} {noun}s find a node" if total > 1 else f"The only {noun} finds a node")
+        parts.append(f"{describe_all(total, noun)} {'find' if total > 1 else 'finds'} a node")
     elif total:
         pending = total - placed
         counts = count_pending_reasons(placements).most_common(2)

@@ -228,9 +228,18 @@ def compare_scores(decision: Decision, slot: int, other: int) -> Shares:
 
 
 def format_shares(shares: Shares, most: int = 3) -> str:
-    """Return the `most` largest point differences by plugin as text: `NodeResourcesFit +14, ImageLocality -7`."""
-    largest = sorted(shares, key=lambda s: -abs(s[1]))[:most]
-    return ", ".join(f"{plugin} {points:+d}" for plugin, points in largest)
+    """Return the largest point differences by plugin as text: `NodeResourcesFit +14, ImageLocality -7`.
+
+    Those beyond `most` are summed up, so that the points add up to the difference of the totals.
+    """
+    ordered = sorted(shares, key=lambda s: -abs(s[1]))
+    texts = [f"{plugin} {points:+d}" for plugin, points in ordered[:most]]
+    rest = ordered[most:]
+    if len(rest) == 1:
+        texts.append(f"{rest[0][0]} {rest[0][1]:+d}")
+    elif rest:
+        texts.append(f"{len(rest)} others {sum(points for _, points in rest):+d}")
+    return ", ".join(texts)
 
 
 def list_possible_changes(decision: Decision, table: NodeTable) -> list[str]:

@@ -58,7 +58,7 @@ def _placed(decision: Decision, table: NodeTable) -> str:
             f"On {node}: drawn among {count_tied(decision)} nodes with the best total"
             f" ({decision.totals[decision.chosen]} points), {feasible} feasible nodes out of {out_of}."
         )
-    shares = ", ".join(f"{plugin} {points:+d}" for plugin, points in ahead.shares[:3])
+    shares = format_shares(ahead.shares)
     return (
         f"On {node}: best of {feasible} feasible nodes out of {out_of},"
         f" {pluralize(ahead.points, 'point')} ahead of {table.names[ahead.runner_up]} ({shares})."

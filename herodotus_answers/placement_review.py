@@ -18,7 +18,7 @@ from herodotus_answers.pod import PodExplanation, build_pod_explanation
 from herodotus_answers.suggestions import build_hypothetical_suggestions
 from herodotus_answers.workload import find_deciding_factor
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
-from herodotus_record.units import natural_sort_key, pluralize
+from herodotus_record.units import describe_all, natural_sort_key, pluralize
 
 MAX_REPLICAS: Final = 100  # each is a whole scheduling cycle: 100 take one to two seconds on 5,000 nodes
 REVIEWED: Final = "Review"  # the phase of the outcome that ends the decision of a placed pod
@@ -189,7 +189,7 @@ def _headline(
     more = f" and {len(on) - _NAMED} more" if len(on) > _NAMED else ""
     spread = f", on {node_counts}{more}" if on else ""
     if stopped is None:
-        return f"All {replicas} pods fit{spread}."
+        return f"{describe_all(replicas, 'pod')} fit{spread}."
     if not pods:
         return f"None of {pluralize(replicas, 'pod')} fits. {stopped['headline']}"
     return f"{len(pods)} of {replicas} pods fit{spread}. Number {len(pods) + 1} does not: {stopped['headline']}"

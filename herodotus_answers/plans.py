@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Final, TypedDict
 
 from herodotus_record.discloses import Discloses
-from herodotus_record.units import pluralize
+from herodotus_record.units import describe_all, pluralize
 
 FIT, RESIZE, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Resize", "Drain", "Consolidate", "Spread"
 # Verdicts of a plan review.
@@ -246,7 +246,7 @@ def format_plan_headline(review: PlanReview) -> str:
         subject, verb, present = "The pod's resize", "fits on its node", "fits on its node now"
     else:
         one = review["pods"] == 1
-        subject, verb = ("The pod", "fits") if one else (f"All {review['pods']} pods", "fit")
+        subject, verb = ("The pod", "fits") if one else (describe_all(review["pods"], "pod"), "fit")
         present = f"{verb} as the cluster is"
     match review["verdict"]:
         case "NothingToDo":

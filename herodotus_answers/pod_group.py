@@ -25,7 +25,7 @@ from herodotus_answers.pending import find_dominant_reason
 from herodotus_answers.rejection_sentences import find_short_reason
 from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
-from herodotus_record.units import format_requests, format_timestamp, pluralize
+from herodotus_record.units import describe_all, format_requests, format_timestamp, pluralize
 
 GroupState = Literal["Scheduled", "PartlyScheduled", "Fits", "WaitingForPreemption", "Unschedulable", "Error"]
 
@@ -447,7 +447,7 @@ def _headline(records: GroupRecords, answer: PodGroupPlacement) -> str:
         chosen = {m.node for m in records.members}
         return f"The group fits now: {pluralize(members, 'pod')} on {pluralize(len(chosen), 'node')}{need}."
     if answer["state"] == "Scheduled":
-        return f"All {pluralize(members, 'pod')} placed on {pluralize(len(nodes), 'node')}{need}."
+        return f"{describe_all(members, 'pod')} placed on {pluralize(len(nodes), 'node')}{need}."
     if answer["state"] == "PartlyScheduled":
         others = [f"{answer['blocked']} found no node: {answer['reasons'][0]['reason']}"] if answer["reasons"] else []
         evicted = [m for m in records.members if m.state == PREEMPTED]

@@ -6,6 +6,7 @@ Owns: the request, and the option that limits its time. Does not own: the change
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -27,10 +28,12 @@ Json = dict[str, Any]
 WAITING = "note: this what-if takes a moment to evaluate"
 MAX_TRIES = 10  # while other questions are answered
 RETRY_INTERVAL_S = 1.0
+_MISSING_NODE = re.compile(r'nodes "([^"]+)" not found')
 # Reasons for which the service has no answer, although the cluster may be read with the user's own rights.
 _WITHOUT_SERVICE = ("ServiceUnavailable", "Timeout")
 _LOCAL_HINT = "--local evaluates here, with your own rights"
-RESOURCES = {
+PINNED = "Its controller pins one pod to each node: write a Pod manifest and use -f"
+RESOURCES = {  # kinds of which more pods can be asked about
     "pod": "v1/pods",
     "deployment": "apps/v1/deployments",
     "statefulset": "apps/v1/statefulsets",
@@ -88,7 +91,11 @@ def fetch_answer(spec: Json, options: ReviewOptions, connection: ConnectionSetti
         from herodotus_cli.transport.local import review_files
 
         return review_files(options.cluster_files, connection, _build_document(spec))
-    answer = ask(connect(connection, environment.environ), spec)
+    try:
+        answer = ask(connect(connection, environment.environ), spec)
+    except ServerError as e:
+        missing = _MISSING_NODE.search(e.words)
+        raise (e.with_hints(list_node_hints(missing[1], connection, environment)) if missing else e) from None
     from herodotus_cli.admission_refusals import add_refusals  # here, because most commands create no pods
 
     add_refusals(spec, answer["status"], connection, environment.environ)
@@ -171,31 +178,69 @@ def _list_hints(e: ServerError) -> list[str]:
     return [_LOCAL_HINT] if e.reason in _WITHOUT_SERVICE else []
 
 
+def list_node_hints(name: str, connection: ConnectionSettings, environment: Environment) -> list[str]:
+    """Return hints with the nodes that the user may have meant by a name that no node has; if it is empty, with some.
+
+    They are [] where no node can be read.
+    """
+    if not connection.reaches_cluster:
+        return []
+    from herodotus_cli.not_found import missing_node_hints  # here, because most nodes exist
+    from herodotus_cli.transport import open_objects
+
+    return missing_node_hints(name, open_objects(connection, environment.environ).list_objects("Node").items)
+
+
+def find_object_kind(name: str, namespace: str, connection: ConnectionSettings, environment: Environment) -> str:
+    """Return the kind of the pod, or else the workload, with a name: a key of RESOURCES. Raises CliError otherwise.
+
+    Where no objects can be read, it is `pod`.
+    """
+    if not connection.reaches_cluster:
+        return "pod"
+    from herodotus_cli.transport import open_objects
+    from herodotus_cli.workload_lookup import find_kind
+
+    kind = find_kind(name, namespace, open_objects(connection, environment.environ), or_pod=True)
+    if kind not in RESOURCES:
+        raise click.UsageError(f"{name} is a {kind}. {PINNED}")
+    return kind
+
+
 def fetch_object(
     kind: str, name: str, namespace: str, connection: ConnectionSettings, environment: Environment
 ) -> Json:
-    """Return a pod or workload from the API server. `kind` is a key of RESOURCES.
+    """Return a pod or workload from the API server. `kind` is a key of RESOURCES, or empty if it is to be looked up.
 
     Raises CliError with --endpoint, because only kubectl can read it, and with --cluster.
     """
     if not connection.reaches_cluster:
         option = "--cluster" if connection.cluster else "--endpoint"
         raise CliError(
-            f"error: {kind}/{name} must be read from the API server: leave out {option}",
+            f"error: {kind or 'pod'}/{name} must be read from the API server: leave out {option}",
             ["or give its manifest: -f FILE"],
         )
     from herodotus_cli.transport.kubectl import KubectlTransport
 
     transport = KubectlTransport(connection, environment.environ)
     try:
-        return transport.get_from_api_server(api_paths.cluster_object(RESOURCES[kind], namespace, name))
+        return transport.get_from_api_server(api_paths.cluster_object(RESOURCES[kind or "pod"], namespace, name))
     except ServerError as e:
         if e.reason != "NotFound":
             raise
-        from herodotus_cli.not_found import elsewhere_hints  # here, because most objects exist
+        if not kind:  # a workload of this name, if no pod has it
+            found = find_object_kind(name, namespace, connection, environment)
+            return fetch_object(found, name, namespace, connection, environment)
+        from herodotus_answers.workload import get_kind_name  # here and below, because most objects exist
+        from herodotus_cli.not_found import elsewhere_hints
+        from herodotus_cli.transport import open_objects
+        from herodotus_cli.workload_lookup import list_name_hints
 
         everywhere = api_paths.cluster_objects_named(RESOURCES[kind], name)
-        raise e.with_hints(elsewhere_hints(lambda: transport.get_from_api_server(everywhere), namespace)) from None
+        objects = open_objects(connection, environment.environ)
+        hints = [] if kind == "pod" else list_name_hints(get_kind_name(kind), name, namespace, objects)
+        hints = hints or elsewhere_hints(lambda: transport.get_from_api_server(everywhere), namespace)
+        raise e.with_hints(hints) from None
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ Invariant: a hint never replaces the error; a failed lookup costs only its hint.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +56,29 @@ def similar_name_hints(error: ServerError) -> list[str]:
 def node_hints(error: ServerError) -> list[str]:
     """Return the hints to add to the error for a node that no decision considered."""
     return _no_records_hints(error) or similar_name_hints(error)
+
+
+def missing_node_hints(name: str, nodes: Iterable[Json]) -> list[str]:
+    """Return hints with the nodes that the user may have meant by a name which none of these Node objects has.
+
+    They are the nodes that have it as the value of a label, such as that of an instance type or a node group, or those
+    with similar names, or some of all nodes.
+    """
+    from difflib import get_close_matches
+
+    from herodotus_record.units import join_limited, natural_sort_key  # here, because only failures need it
+
+    labels = {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}
+    names = sorted(labels, key=natural_sort_key)
+    for key in sorted({key for each in labels.values() for key, value in each.items() if value == name}):
+        having = [each for each in names if labels[each].get(key) == name]
+        return [f"nodes with the label {key}={name}: {join_limited(having, _MAX_NAMES)}"]
+    if similar := get_close_matches(name, names, n=3):
+        return [f"similar: {', '.join(similar)}"]
+    if not names:
+        return []
+    listed = join_limited(names, _MAX_NAMES, "kubectl herodotus node")
+    return [f"nodes: {listed}", "node groups, with their nodes: kubectl herodotus nodegroups"]
 
 
 def workload_hints(error: ServerError) -> list[str]:

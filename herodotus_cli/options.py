@@ -6,16 +6,18 @@ Owns: names and help texts of these options. Does not own: parsing of values (`p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from herodotus_cli import completion_values
+from herodotus_cli.errors import ServerError
 from herodotus_cli.output_formats import OutputFormat
 from herodotus_cli.parameter_types import Duration, Endpoint, PositiveDuration, ServiceName
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_FIRST_WORD = "herodotus_cli.options.first_word"  # key of `Context.meta`
 
 
 class ConnectionOption(click.Option):
@@ -60,21 +62,50 @@ class PluginCommand(PagedHelp):
 class CommandWithGoals(PluginCommand):
     """A command whose place another one takes if its first word names that, such as `drain` in `plan drain`.
 
-    `find_goal` returns the command of a word, or None.
+    `goals` are these words, and `find_goal` returns the command of one of them. An error about a first word that is
+    similar to one of them names it.
     """
 
-    def __init__(self, *args: Any, find_goal: Callable[[str], click.Command | None], **attributes: Any) -> None:
+    def __init__(
+        self, *args: Any, goals: Sequence[str], find_goal: Callable[[str], click.Command], **attributes: Any
+    ) -> None:
         super().__init__(*args, **attributes)
-        self._find_goal = find_goal
+        self._goals, self._find_goal = goals, find_goal
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Return the context of the goal's command, or of this one."""
-        goal = self._find_goal(args[0]) if args else None
-        if goal is not None:
-            return goal.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
+        word = args[0] if args else ""
+        if word in self._goals:
+            return self._find_goal(word).make_context(f"{info_name} {word}", args[1:], parent, **extra)
+        try:
+            ctx = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as e:
+            e.message += "".join(f"\n  {hint}" for hint in self._list_hints(word))
+            raise
+        ctx.meta[_FIRST_WORD] = word
+        return ctx
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. An error about an object that does not exist gets the hint, too."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as e:
+            e.message += "".join(f"\n  {hint}" for hint in self._list_hints(ctx.meta[_FIRST_WORD]))
+            raise
+        except ServerError as e:
+            is_missing = e.reason == "NotFound"
+            raise (e.with_hints(self._list_hints(ctx.meta[_FIRST_WORD])) if is_missing else e) from e.__cause__
+
+    def _list_hints(self, word: str) -> list[str]:
+        """Return a hint with the goals that the user may have meant by the first word, or []."""
+        from difflib import get_close_matches  # here, because only failures need it
+
+        meant = get_close_matches(word, self._goals, n=2) if word else []
+        return (
+            [f"did you mean: {' or '.join(f'kubectl herodotus {self.name} {goal}' for goal in meant)}"] if meant else []
+        )
 
 
 def command(**attributes: Any) -> Callable[[Callable[..., Any]], PluginCommand]:

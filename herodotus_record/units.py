@@ -109,6 +109,11 @@ def begin_sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if word.rstrip(",;:").isalpha() else text
 
 
+def describe_all(n: int, noun: str) -> str:
+    """Return all of something as the subject of a sentence: `The only pod`, `Both pods`, `All 3 pods`."""
+    return f"The only {noun}" if n == 1 else f"Both {noun}s" if n == 2 else f"All {n} {noun}s"
+
+
 def join_limited(names: Iterable[str], limit: int, more: str = "") -> str:
     """Return up to `limit` names separated by commas, and how many more there are.
 

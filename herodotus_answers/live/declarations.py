@@ -152,6 +152,12 @@ class LivePod(Live):
             "Queue or group in which the pod waits, of Kueue, Volcano or coscheduling; absent for other pods.",
         ]
     ]
+    end: NotRequired[
+        Annotated[
+            list[str],
+            "What events and its node say of how a pod that no longer exists ended, each with its source.",
+        ]
+    ]
     preempted: NotRequired[
         Annotated[str, "Pod of the same owner that was preempted last, with its event; of a pod without a node alone."]
     ]

@@ -77,6 +77,7 @@ def build_live_pod(
     node_groups: PodNodeGroups | None = None,
     reports: Sequence[EventReport] = (),
     preempted: str = "",
+    end: Sequence[str] = (),
 ) -> LivePod | None:
     """Return what is known now about a pod, or None if nothing is.
 
@@ -100,6 +101,8 @@ def build_live_pod(
         live["nodeGroups"] = node_groups
     if preempted:
         live["preempted"] = preempted
+    if end:
+        live["end"] = list(end)
     if reports:
         live["autoscalerReports"] = list(reports)
     return live

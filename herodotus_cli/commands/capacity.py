@@ -79,6 +79,7 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
         size = size or min_count
     else:
         obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
+        kind = str(obj["kind"]).lower()
     question = {"object": obj, "limit": given["limit"], "namespace": namespace}
     question |= {"groupSize": size} if size else {}
     if given["after"]:

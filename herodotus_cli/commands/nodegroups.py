@@ -52,6 +52,9 @@ def nodegroups(ctx: click.Context, /, words: tuple[str, ...], file: str, **_give
     title = "node groups"
     if words or file:
         namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
+        if words and not kind:
+            in_file = given["cluster_files"]
+            kind = "pod" if in_file else cluster_review.find_object_kind(name, namespace, connection, environment)
         title = f"node groups for {file or f'{kind}/{name}'}"
         if kind == "pod":
             pods = [f"{namespace}/{name}"]

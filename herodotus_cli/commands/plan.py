@@ -37,12 +37,15 @@ _FOLLOW = click.option(
 _EXIT_CODE = click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
 
 
-def _find_goal(name: str) -> click.Command | None:
-    return GOALS.get(name)
+def _find_goal(name: str) -> click.Command:
+    return GOALS[name]
 
 
 @click.command(
-    cls=options.CommandWithGoals, find_goal=_find_goal, short_help="Find the fewest changes after which a pod fits."
+    cls=options.CommandWithGoals,
+    goals=GOAL_NAMES,
+    find_goal=_find_goal,
+    short_help="Find the fewest changes after which a pod fits.",
 )
 @click.argument(
     "words",

@@ -354,7 +354,7 @@ def _read_live(
 
         replaced_by = unrecorded.build_undecided(lookup.pod)
     is_undecided = replaced_by is not None or answer["kind"] == "UndecidedPod"
-    state, place, preempted = None, None, ""
+    state, place, preempted, end = None, None, "", list[str]()
     reports: list[EventReport] = []
     if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
@@ -372,13 +372,18 @@ def _read_live(
             reports = _read_reports(lookup.pod, objects)
             preempted = describe_preempted(lookup.pod, objects, at)
             place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
-    if arguments.timeline and is_explanation and fate in live_objects.FATES_WITHOUT_POD:
-        from herodotus_answers.live.pods.pod_timeline import build_timeline_of_gone  # here, because few pods are gone
+    if is_explanation and fate in live_objects.FATES_WITHOUT_POD and not arguments.node:
+        from herodotus_answers.live.workloads.deletions import describe_end  # here, because few pods are gone
         from herodotus_cli.transport import open_objects
 
-        recorded = _read_attempts(answer["metadata"], connection, environment)
-        state = build_timeline_of_gone(answer, open_objects(connection, environment.environ), recorded)
-        replaced_by = None
+        objects = open_objects(connection, environment.environ)
+        is_told = answer["outcome"]["node"] is None or answer.get("preemptedBy")
+        end = [] if is_told else describe_end(answer, objects, at)
+        if arguments.timeline:
+            from herodotus_answers.live.pods.pod_timeline import build_timeline_of_gone
+
+            state = build_timeline_of_gone(answer, objects, _read_attempts(answer["metadata"], connection, environment))
+            replaced_by = None
     if arguments.timeline and not arguments.every_node and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
@@ -397,6 +402,7 @@ def _read_live(
         node_groups=groups,
         reports=reports,
         preempted=preempted,
+        end=end,
     )
 
 

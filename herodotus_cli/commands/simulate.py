@@ -18,6 +18,7 @@ from herodotus_cli import option_values, options
 from herodotus_cli.environment import environment_of
 from herodotus_cli.parameter_types import WholeNumber
 
+_GOAL_NAMES = ("tune",)
 MAX_SEEDS = 100
 MAX_PROCESSES = 1024
 MAX_TRIALS = 10_000
@@ -54,8 +55,8 @@ def _build_question(kind: type[Question], ctx: click.Context, **others: Any) -> 
     return kind(**{name: value for name, value in ctx.params.items() if name in names and value} | others)
 
 
-def _find_goal(name: str) -> click.Command | None:
-    return GOALS.get(name)
+def _find_goal(name: str) -> click.Command:
+    return GOALS[name]
 
 
 def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, screen: Callable[..., Any]) -> None:
@@ -68,6 +69,7 @@ def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, s
 
 @click.command(
     cls=options.CommandWithGoals,
+    goals=_GOAL_NAMES,
     find_goal=_find_goal,
     short_help="Replay hours of arrivals with other scheduler configurations.",
 )
@@ -215,4 +217,4 @@ def simulate_tune(ctx: click.Context, /, **_given: object) -> None:
     _answer(ctx, question, screen.build_screen)
 
 
-GOALS: dict[str, click.Command] = {"tune": simulate_tune}
+GOALS: dict[str, click.Command] = dict(zip(_GOAL_NAMES, (simulate_tune,), strict=True))

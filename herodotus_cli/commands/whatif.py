@@ -45,9 +45,7 @@ class WhatIfArguments(NamedTuple):
     cluster_files: tuple[str, ...]
 
 
-def _find_action(name: str) -> click.Command | None:
-    if name not in ACTION_NAMES:
-        return None
+def _find_action(name: str) -> click.Command:
     from herodotus_cli.commands.whatif_actions import ACTIONS, QUESTIONS  # most questions are about pods
 
     return QUESTIONS.get(name) or ACTIONS[name]
@@ -55,6 +53,7 @@ def _find_action(name: str) -> click.Command | None:
 
 @click.command(
     cls=options.CommandWithGoals,
+    goals=ACTION_NAMES,
     find_goal=_find_action,
     short_help="Simulate new pods, drain, cordon, taint, add-nodes, scale.",
 )
@@ -76,6 +75,13 @@ def _find_action(name: str) -> click.Command | None:
     shell_complete=completion_values.nodes,
     help="Why or why not this node, for the first pod.",
 )
+@click.option(
+    "--then",
+    multiple=True,
+    metavar="'ACTION …'",
+    shell_complete=completion_values.actions,
+    help="With -f or KIND/NAME: an action of the cluster, applied afterwards, such as 'drain n2'; repeatable.",
+)
 @click.option("--all", "every_node", is_flag=True, help="All pods, and all nodes with every filter's verdict.")
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod does not fit.")
 @options.scheduler_option
@@ -91,7 +97,7 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     workload are evaluated in addition to those that exist. The pods of a PodGroup in the file are placed together, or
     none of them.
 
-    What changes of the cluster would do, with --then one after the other; each has its own --help:
+    What actions on the cluster would do, which --then adds to new pods and to other actions; each has its own --help:
 
     \b
     whatif drain NODE…, cordon, uncordon, remove, add-nodes --like NODE,
@@ -106,7 +112,7 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     kubectl herodotus whatif -f pod.yaml
     kubectl herodotus whatif -f deployment.yaml --replicas 20
     kubectl herodotus whatif pod payments-0 -n shop --node worker-3
-    kubectl herodotus whatif deploy/checkout --replicas 5
+    kubectl herodotus whatif deploy/checkout --replicas 5 --then 'drain worker-3'
     kubectl herodotus whatif -f pod.yaml --cluster-file cluster.yaml
     kubectl herodotus whatif drain worker-3 --then 'scale deploy/web=5 -n shop'
     """
@@ -117,9 +123,10 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     from herodotus_cli import manifests
 
     kind, name = parse_object(words) if words else ("", "")
-    objects = manifests.read_all(file, with_groups=True) if file and not ctx.params["cluster_files"] else []
-    if len(objects) > 1:
-        _create(ctx, objects)
+    then = ctx.params["then"]
+    objects = manifests.read_all(file, with_groups=True) if file and (then or not ctx.params["cluster_files"]) else []
+    if len(objects) > 1 or then:
+        _create(ctx, kind, name, objects)
         return
     arguments = WhatIfArguments(
         file=file,
@@ -144,22 +151,40 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
         ctx.exit(1)
 
 
-def _create(ctx: click.Context, objects: Sequence[Json]) -> None:
-    """Ask where the pods of several objects would go, one object after the other, and print the answer.
+def _create(ctx: click.Context, kind: str, name: str, objects: Sequence[Json]) -> None:
+    """Ask where the pods of objects would go, one object after the other and then the actions, and print the answer.
 
-    Raises UsageError for options that go with one object only. Exits with code 1 if --exit-code is given and not all
-    pods fit.
+    `objects` are those of the file; without a file, the object is read that `kind` and `name` say. Raises UsageError
+    for options that go with one object only, and for actions after a pod that exists. Exits with code 1 if --exit-code
+    is given and not all pods fit.
     """
-    from herodotus_cli.commands.whatif_actions import build_creations
+    from herodotus_cli.commands.whatif_actions import build_changes, build_creations
 
-    for name in ("node", "every_node", "scheduler"):
-        if ctx.params[name]:
-            raise click.UsageError("--node, --all and --scheduler go with one object: put it into a file of its own")
+    then = ctx.params["then"]
+    for option in ("node", "every_node", "scheduler"):
+        if ctx.params[option]:
+            reason = "without --then" if then else "with one object: put it into a file of its own"
+            raise click.UsageError(f"--node, --all and --scheduler go {reason}")
     environment = environment_of(ctx)
     connection = option_values.connection_settings(ctx, environment.environ)
     namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
-    asked = cluster_review.ReviewOptions(f"create -f {ctx.params['file']}", (), every_row=False)
-    spec = {"changes": build_creations(objects, namespace, ctx.params["replicas"])}
+    if not objects:
+        kind = kind or cluster_review.find_object_kind(name, namespace, connection, environment)
+        if kind == "pod":
+            raise click.UsageError(
+                "--then follows new pods: -f FILE or KIND/NAME. An action tells itself where the pods that exist go:\n"
+                f"  kubectl herodotus whatif {then[0]}"
+            )
+        objects = [cluster_review.fetch_object(kind, name, namespace, connection, environment)]
+    what = f"{kind}/{name}" if name else f"-f {ctx.params['file']}"
+    title = ", then ".join((f"create {what}", *then))
+    asked = cluster_review.ReviewOptions(title, ctx.params["cluster_files"], every_row=False)
+    spec = {
+        "changes": [
+            *build_creations(objects, namespace, ctx.params["replicas"]),
+            *build_changes(then, "--then", ctx),
+        ]
+    }
     fits = cluster_review.run(spec, asked, connection, option_values.output_options(ctx), environment)
     if ctx.params["exit_code"] and not fits:
         ctx.exit(1)
@@ -187,20 +212,22 @@ def run(
 
 
 def parse_object(words: Sequence[str]) -> tuple[str, str]:
-    """Return (kind, NAME) for `pod NAME`, `pod/NAME`, `deploy/NAME` or `deploy NAME`. Raises UsageError otherwise.
+    """Return (kind, NAME) for `pod NAME`, `pod/NAME`, `deploy/NAME`, `deploy NAME` or `NAME`.
 
-    The kind is in full, such as `deployment`.
+    The kind is in full, such as `deployment`, and empty for `NAME`. Raises UsageError for other words.
     """
     if len(words) > 2:
         raise click.UsageError(f"{' '.join(words)[:60]!r} names several objects: give one")
     text = "/".join(words)
     if text in _POD_KINDS:
         raise click.UsageError(f"name the pod: {text} NAME")
-    if "/" not in text or text.partition("/")[0] in _POD_KINDS:
+    if "/" not in text:
+        return "", object_names.require_valid_name("pod", text)
+    if text.partition("/")[0] in _POD_KINDS:
         return "pod", object_names.parse_name("pod", text)
     kind, name = object_names.parse_workload(text)
     if kind not in cluster_review.RESOURCES:
-        raise click.UsageError(f"the controller of a {kind} pins one pod to each node: write a Pod manifest and use -f")
+        raise click.UsageError(f"{name} is a {kind}. {cluster_review.PINNED}")
     return kind, name
 
 

@@ -178,13 +178,19 @@ def _remove(ctx: click.Context, _environment: Environment) -> list[Json]:
     return [{"kind": "RemoveNodes", "nodes": _names(ctx.params["nodes"])}]
 
 
-def _add_nodes(ctx: click.Context, _environment: Environment) -> list[Json]:
+def _add_nodes(ctx: click.Context, environment: Environment) -> list[Json]:
     """Add empty copies of a node, and show which pending pods they take, and which still fit nowhere.
 
     Pods of DaemonSets count on them. Which node groups have a new node that fits one pod: kubectl herodotus nodegroups
     pod NAME.
     """
-    like, given = object_names.parse_name("node", ctx.params["like"]), ctx.params
+    given = ctx.params
+    if not given["like"]:
+        connection = option_values.connection_settings(ctx, environment.environ)
+        hints = [] if given["cluster_files"] else cluster_review.list_node_hints("", connection, environment)
+        lines = ["add-nodes needs --like NODE, the node to copy", *hints]
+        raise click.UsageError("\n  ".join(lines), ctx)
+    like = object_names.parse_name("node", given["like"])
     return [{"kind": "AddNodes", "like": like, "count": given["count"], "zone": given["zone"]}]
 
 
@@ -279,7 +285,7 @@ _FORCE = click.option("--force", is_flag=True, help="Delete pods without a contr
 _EMPTY_DIR = click.option("--delete-emptydir-data", is_flag=True, help="Delete pods with local storage (emptyDir) too.")
 _NO_EVICTION = click.option("--disable-eviction", is_flag=True, help="Delete instead of evicting: no budget is asked.")
 _LIKE = click.option(
-    "--like", metavar="NODE", required=True, help="The node to copy.", shell_complete=completion_values.nodes
+    "--like", metavar="NODE", default="", help="The node to copy; required.", shell_complete=completion_values.nodes
 )
 _COUNT = click.option(
     "--count", type=parameter_types.WholeNumber(1, MAX_PODS), default=1, metavar="N", help="How many [1]."

@@ -15,15 +15,14 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.workload_lookup import find_kind, list_name_hints
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live.cluster_objects import ClusterObjects
     from herodotus_answers.live.declarations import LiveWorkload
     from herodotus_answers.live.workload_objects import Workload
 
 _MAX_ZONE_NODES = 200  # nodes whose zones are fetched; each adds up to 30 kB to the response
-_MAX_NAMES = 5  # similar names or other namespaces in a hint
 
 
 class WorkloadArguments(NamedTuple):
@@ -92,7 +91,7 @@ def _once(
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(connection, environment.environ)
-    kind = arguments.kind or _find_kind(arguments.name, namespace, objects)
+    kind = arguments.kind or find_kind(arguments.name, namespace, objects)
     path = api_paths.workload_placement(
         namespace, kind, arguments.name, since_s=arguments.since_s, labels=arguments.labels
     )
@@ -106,55 +105,6 @@ def _once(
     from herodotus_cli.render import workload as workload_screen
 
     environment.print_answer(answer, output, lambda view: workload_screen.build_screen(answer, view))
-
-
-# --- names ----------------------------------------------------------------------------------------------------------
-
-
-def _find_kind(name: str, namespace: str, objects: ClusterObjects) -> str:
-    """Return the kind of the workload with a name. Raises CliError if there is none or more than one."""
-    from herodotus_answers.live.workload_objects import KINDS, SHORT, find_kinds
-
-    kinds = find_kinds(name, namespace, objects)
-    if len(kinds) == 1:
-        return kinds[0].lower()
-    if kinds:
-        names = ", ".join(f"{SHORT[kind]}/{name}" for kind in kinds)
-        raise CliError(f"error: several workloads of namespace {namespace} are named {name}: write one of {names}")
-    unread = [kind for kind in KINDS if kind in objects.unread]
-    if unread:
-        why = f"its kind cannot be looked up: {', '.join(unread)} cannot be read"
-        raise click.UsageError(f"{name!r} is not a workload: write KIND/NAME, such as deploy/{name} ({why})")
-    error = ServerError("NotFound", f'no workload "{name}" found in namespace "{namespace}"')
-    raise error.with_hints(_name_hints("", name, namespace, objects))
-
-
-def _name_hints(kind: str, name: str, namespace: str, objects: ClusterObjects) -> list[str]:
-    """Return hints with the names of workloads that the user may have meant. Without `kind`, of every kind."""
-    from difflib import get_close_matches
-
-    from herodotus_answers.live.workload_objects import KINDS, SHORT, find_kinds, list_names
-
-    others = [f"{SHORT[each]}/{name}" for each in find_kinds(name, namespace, objects)]
-    if kind and others:
-        return [f"of another kind: {', '.join(others)}"]
-    hints = []
-    by_name: dict[str, list[str]] = {}
-    for each in (kind,) if kind else KINDS[:5]:
-        for _, found in list_names(each, namespace, objects):
-            by_name.setdefault(found, []).append(f"{SHORT[each]}/{found}")
-    close = get_close_matches(name, by_name, n=_MAX_NAMES, cutoff=0.5)
-    if close:
-        hints.append(f"similar: {', '.join(full for each in close for full in by_name[each])}")
-    places = [
-        f"{where} ({SHORT[each]}/{found})"
-        for each in ((kind,) if kind else KINDS[:5])
-        for where, found in list_names(each, "", objects)
-        if found == name and where != namespace
-    ]
-    if places:
-        hints.append(f"in other namespaces: {', '.join(sorted(places)[:_MAX_NAMES])}")
-    return hints
 
 
 # --- the answer -----------------------------------------------------------------------------------------------------
@@ -191,7 +141,7 @@ def _not_found(present: Workload, error: CliError) -> ServerError:
     """Return the error about a workload that does not exist. `error` is that of the decisions service or local mode."""
     from herodotus_answers.live.workloads.deletions import describe_last_event
 
-    hints = _name_hints(present.kind, present.name, present.namespace, present.objects)
+    hints = list_name_hints(present.kind, present.name, present.namespace, present.objects)
     if last := describe_last_event(present.kind, present.name, present.namespace, present.objects, present.now):
         hints = [last, *hints]
     if not hints and isinstance(error, ServerError):

@@ -142,21 +142,31 @@ def _node_result(of: Json) -> str:
 
 
 def _points_for_both(rows: Sequence[Json], sides: Sequence[Json]) -> list[Block]:
-    """Return a table of the points of each chosen node for the two pods, by score plugin.
+    """Return a table of the points of each chosen node for the two pods, by score plugin, with their totals.
 
-    Plugins that gave every chosen node the same points for both are left out. Without a node that was scored for one of
-    them, there is no table.
+    Plugins that gave every node that was scored the same points are one row. If no plugin gave other points, there is
+    no table.
     """
     chosen = [row for row in rows if any(of["chosen"] for of in row["pods"])]
     points = {(row["node"], i): of.get("scores") or {} for row in chosen for i, of in enumerate(row["pods"])}
+    plugins = list(dict.fromkeys(plugin for of in points.values() for plugin in of))
+    differing = [p for p in plugins if len({of[p] for of in points.values() if p in of}) > 1]
+    equal = [p for p in plugins if p not in differing]
     lines: list[list[str]] = []
-    for plugin in dict.fromkeys(plugin for of in points.values() for plugin in of):
-        if len({of.get(plugin) for of in points.values()}) > 1:
-            for row in chosen:
-                of_both = [points[row["node"], i].get(plugin) for i in range(len(sides))]
-                lines.append([plugin, row["node"], *("–" if each is None else str(each) for each in of_both)])
+    for row in chosen:
+        of_both = [points[row["node"], i] for i in range(len(sides))]
+        summed = [(p, [p]) for p in differing]
+        summed += [("the others, equal", equal)] * bool(equal) + [("total", plugins)]
+        lines += [
+            [title, row["node"], *(str(sum(of[p] for p in parts if p in of)) if of else "–" for of in of_both)]
+            for title, parts in summed
+        ]
+    if not differing:
+        return []
+    order = {title: i for i, title in enumerate((*differing, "the others, equal", "total"))}
+    lines.sort(key=lambda line: order[line[0]])
     header = ("SCORE PLUGIN", "NODE", *(f"FOR {_name(side, sides)}" for side in sides))
-    return [build_table(header, lines, right=(2, 3))] if lines else []
+    return [build_table(header, lines, right=(2, 3))]
 
 
 def _filters(answer: Json, view: ViewOptions) -> list[Block]:

@@ -83,6 +83,9 @@ def _build_sections(
     evidence = build_evidence(answer, view, every_node=every_node, groups=groups)
     state, short = _state(answer, view), _state(answer, view, is_short=True)
     head: list[Block] = [SplitLine(describe_pod(answer), state, short=short)]
+    head += [
+        TextLine(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in (answer.get("live") or {}).get("end", ())
+    ]
     hints = _hints(answer, view, every_node=every_node)
     is_short = _is_short(answer, view, every_node=every_node)
     is_timeline = "timeline" in (now or {}) and not every_node

@@ -71,6 +71,12 @@ def test_ranking_margin_and_shares() -> None:
     assert explain.compute_margin(PLACED) == explain.Margin(2, 0, 50, (("NodeResourcesFit", 50),))
 
 
+def test_named_points_add_up_to_the_difference() -> None:
+    shares = (("A", 9), ("B", 2), ("C", 1), ("D", -8))
+    assert explain.format_shares(shares) == "A +9, D -8, B +2, C +1"
+    assert explain.format_shares((*shares, ("E", -3))) == "A +9, D -8, E -3, 2 others +3"
+
+
 def test_a_margin_includes_negative_shares() -> None:
     points = {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"TaintToleration": 50, "ImageLocality": 10}}
     assert explain.compute_margin(a_decision(points=points)) == explain.Margin(

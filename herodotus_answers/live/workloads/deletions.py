@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _MAX: Final = 3  # sentences
 _KEPT: Final = timedelta(days=1)  # how long an API server keeps events: an hour, unless --event-ttl is longer
+_BATCH: Final = timedelta(minutes=1)  # ample: in which an owner makes all the pods that it makes at once
 # Of a controller about its own object, whose message names the pod.
 _BY_OWNER: Final = "SuccessfulDelete"
 _OF_MAKER: Final = "SuccessfulCreate"
 _PREEMPTED: Final = "Preempted"
+_CORDONED: Final = "NodeNotSchedulable"  # the kubelet's event about its node
 _FOLLOWED: Final = ("ReplicaSet", "StatefulSet", "Job", "ReplicationController")  # they replace a preempted pod
 _MAKERS: Final = ("Job", "ReplicaSet", "StatefulSet", "DaemonSet")
 _ASSIGNED: Final = re.compile(r"Successfully assigned \S+ to (\S+)$")
@@ -42,17 +44,81 @@ _OF_POD: Final = (
 
 def list_deletions(pod: str, namespace: str, objects: ClusterObjects, now: datetime) -> list[str]:
     """Return sentences on who deleted a pod of this name and when, the newest first; [] if no event is about it."""
-    found = _list_of_owners(_BY_OWNER, pod, namespace, objects)
-    about = {"kind": "Pod", "metadata": {"name": pod, "namespace": namespace}}
-    own = objects.list_events(about)
-    found += [event for event in own if event.get("reason") in _OF_POD]
-    found.sort(key=read_event_time, reverse=True)
+    found = _list_ends(pod, namespace, objects)
+    own = objects.list_events({"kind": "Pod", "metadata": {"name": pod, "namespace": namespace}})
     if not found and own:
         assigned = (_ASSIGNED.search(clean(event.get("message"))) for event in reversed(own))
         node = next((f" on {match[1]}" for match in assigned if match), "")
         sentences = [f"pod {pod} existed{node}: its last event is{_quote(own[-1], now)}"]
         return [*sentences, *_describe_makers(pod, namespace, objects, now)]
     return [_describe(event, pod, now) for event in found[:_MAX]]
+
+
+def _list_ends(pod: str, namespace: str, objects: ClusterObjects) -> list[Json]:
+    """Return the events that say who ended a pod of this name, the newest first."""
+    found = _list_of_owners(_BY_OWNER, pod, namespace, objects)
+    own = objects.list_events({"kind": "Pod", "metadata": {"name": pod, "namespace": namespace}})
+    found += [event for event in own if event.get("reason") in _OF_POD]
+    return sorted(found, key=read_event_time, reverse=True)
+
+
+def describe_end(answer: Json, objects: ClusterObjects, now: datetime) -> list[str]:
+    """Return sentences on how a pod that no longer exists ended, as far as events and its node say it.
+
+    `answer` is the PodExplanation of its last attempt. The API server keeps no word of an eviction once the pod is
+    gone. If no event says who deleted the pod, what is left of a drain is named: the node that is cordoned, and the pod
+    that the owner made instead.
+    """
+    meta, node = answer["metadata"], answer["outcome"].get("node")
+    pod, namespace = meta["name"], meta["namespace"]
+    since = str(answer["attempt"]["startedAt"])
+    found = [event for event in _list_ends(pod, namespace, objects) if _is_after(event, since)]
+    if found:
+        return [_describe(event, pod, now, "") for event in found[:_MAX]]
+    if "Event" in objects.unread:
+        return []
+    kind, _, name = str((answer.get("pod") or {}).get("owner") or "").partition("/")
+    traces = [
+        *(_describe_cordon(node, since, objects, now) if node else []),
+        *(_describe_successor(kind, name, meta, since, objects, now) if name else []),
+    ]
+    return ["no event says who deleted it", *traces]
+
+
+def _is_after(event: Json, since: str, least: timedelta = timedelta(0)) -> bool:
+    """Return whether an event, whose time has seconds, is at least so long after a time."""
+    at, start = parse_time(read_event_time(event)), parse_time(since)
+    return at is None or start is None or at >= start.replace(microsecond=0) + least
+
+
+def _describe_cordon(name: str, since: str, objects: ClusterObjects, now: datetime) -> list[str]:
+    """Return a sentence on the cordon of the node that a pod had, which a drain begins with, or on its absence."""
+    if objects.is_absent("Node", name):
+        return [f"its node {name} no longer exists"]
+    node = objects.get("Node", name).object or {}
+    events = objects.list_events({"kind": "Node", "metadata": {"name": name}})
+    cordons = [event for event in events if event.get("reason") == _CORDONED and _is_after(event, since)]
+    is_cordoned = bool((node.get("spec") or {}).get("unschedulable"))
+    when = f" {format_ago(read_event_time(cordons[-1]), now).strip()} [{name_event(cordons[-1])}]" if cordons else ""
+    drains = "as kubectl drain does before it evicts"
+    if is_cordoned:
+        return [f"its node {name} is cordoned [Node/{name} spec.unschedulable], {drains}{';' * bool(when)}{when}"]
+    return [f"its node {name} was cordoned{when}, {drains}"] if cordons else []
+
+
+def _describe_successor(
+    kind: str, name: str, meta: Json, since: str, objects: ClusterObjects, now: datetime
+) -> list[str]:
+    """Return a sentence on the last pod that the owner of a pod made after it, and not together with it."""
+    owner = {"kind": kind, "metadata": {"name": name, "namespace": meta["namespace"]}}
+    made = [
+        event
+        for event in objects.list_events(owner)
+        if event.get("reason") == _OF_MAKER and _is_after(event, since, _BATCH)
+    ]
+    if not made:
+        return []
+    return [f"{kind}/{name} made another pod{_quote(made[-1], now)}"]
 
 
 def find_preempted(pod: Json, objects: ClusterObjects, now: datetime) -> Json | None:
@@ -118,11 +184,12 @@ def _list_of_owners(reason: str, pod: str, namespace: str, objects: ClusterObjec
     return [event for event in events if names.search(str(event.get("message")))]
 
 
-def _describe(event: Json, pod: str, now: datetime) -> str:
+def _describe(event: Json, pod: str, now: datetime, existed: str = "existed, and ") -> str:
     if event.get("reason") != _BY_OWNER:
-        return f"pod {pod} existed, and was ended{_quote(event, now)}"
+        return f"pod {pod} {existed}was ended{_quote(event, now)}"
     about = event.get("involvedObject") or {}
-    return f"pod {pod} existed, and {about.get('kind')}/{about.get('name')} deleted it{_quote(event, now)}"
+    deleted, quote = f"{about.get('kind')}/{about.get('name')} deleted", _quote(event, now)
+    return f"pod {pod} {existed}{deleted} it{quote}" if existed else f"{deleted} pod {pod}{quote}"
 
 
 def _quote(event: Json, now: datetime) -> str:

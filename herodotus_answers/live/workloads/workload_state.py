@@ -46,6 +46,7 @@ from herodotus_answers.live.workloads.workload_events import build_timeline, fin
 from herodotus_answers.live.workloads.workload_pods import Problems, explain_failed_pod, find_problems
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import begin_sentence
+from herodotus_record.units import describe_all
 
 if TYPE_CHECKING:
     from herodotus_answers.live.declarations import (
@@ -244,7 +245,7 @@ def _find_replicated(situation: Situation) -> Parts:
             return "workload-rolling-out", f"{headline}. {begin_sentence(waits['text'])}", [waits], None
         cause = explain_refusal(refusal, workload)
         return "workload-rolling-out", f"{headline}. New pods are not created: {cause['text']}", [cause], "user"
-    many = "The pod that it asks for is" if wanted == 1 else f"All {wanted} pods are"
+    many = "The pod that it asks for is" if wanted == 1 else f"{describe_all(wanted, 'pod')} are"
     limits = explain_autoscaler(workload, situation.autoscaler)
     why = f". {begin_sentence(limits[0]['text'])}" if limits else ""
     return "workload-ready", f"{many} there and ready{why}", limits, None

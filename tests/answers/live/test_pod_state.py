@@ -13,7 +13,7 @@ from herodotus_answers.live.objects import is_running_well, withdraw_placement
 from herodotus_answers.live.pod_facts import describe_elsewhere
 from herodotus_answers.live.pods.pod_state import find_state, is_decision_enough
 from herodotus_answers.live.pods.pod_timeline import MAX_ENTRIES, build_timeline
-from herodotus_answers.live.workloads.deletions import list_deletions
+from herodotus_answers.live.workloads.deletions import describe_end, list_deletions
 from tests.answers.live.clusters import (
     CLAIM_VOLUME,
     INIT_RUNS,
@@ -998,6 +998,56 @@ def test_events_say_who_deleted_a_pod_that_is_gone(event: Json, words: str) -> N
     sentences = list_deletions("web-0", "shop", a_cluster(event), NOW)
     assert len(sentences) == bool(words)
     assert all(words in sentence for sentence in sentences)
+
+
+CORDONED: Json = {"kind": "Node", "metadata": {"name": "n1"}, "spec": {"unschedulable": True}}
+MAKER = {"kind": "ReplicaSet", "name": "web-5f"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "sentences"),
+    [
+        (
+            [an_event("SuccessfulDelete", "Deleted pod: web-0", "replicaset-controller", about=MAKER)],
+            ["ReplicaSet/web-5f deleted pod web-0 60s ago: Deleted pod: web-0"],
+        ),
+        (
+            [
+                CORDONED,
+                an_event("NodeNotSchedulable", "is now: NodeNotSchedulable", about={"kind": "Node", "name": "n1"}),
+                an_event("SuccessfulCreate", "Created pod: web-1", about=MAKER),
+            ],
+            [
+                "no event says who deleted it",
+                "its node n1 is cordoned [Node/n1 spec.unschedulable], as kubectl drain does before it evicts; 60s ago",
+                "ReplicaSet/web-5f made another pod 60s ago: Created pod: web-1",
+            ],
+        ),
+        (
+            [
+                {"kind": "Node", "metadata": {"name": "n1"}},
+                an_event("SuccessfulCreate", "Created pod: web-1", about=MAKER, lastTimestamp=at(30)),
+                an_event("SuccessfulDelete", "Deleted pod: web-0", about=MAKER, lastTimestamp=at(40)),
+            ],
+            ["no event says who deleted it"],  # these events are of an earlier pod, or of its siblings
+        ),
+        (
+            [{"kind": "Node", "metadata": {"name": "n2"}}],
+            ["no event says who deleted it", "its node n1 no longer exists"],
+        ),
+    ],
+    ids=["owner", "drained", "older", "node-gone"],
+)
+def test_end_of_a_gone_pod_is_what_events_and_its_node_say(objects: list[Json], sentences: list[str]) -> None:
+    answer = {
+        "metadata": {"name": "web-0", "namespace": "shop"},
+        "pod": {"owner": "ReplicaSet/web-5f"},
+        "attempt": {"startedAt": at(30)},
+        "outcome": {"node": "n1"},
+    }
+    found = describe_end(answer, a_cluster(*objects), NOW)
+    assert len(found) == len(sentences)
+    assert all(sentence.startswith(words) for sentence, words in zip(found, sentences, strict=True)), found
 
 
 def test_pod_that_is_gone_with_its_job_has_the_last_event_of_both() -> None:

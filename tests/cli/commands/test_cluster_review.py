@@ -356,7 +356,7 @@ def test_objects_of_a_file_are_created_one_after_the_other(cluster: Path, tmp_pa
         (("whatif", "drain"), 2, "Missing argument 'NODE…'"),
         (("whatif", "drain", "pod/x"), 2, "'pod/x' is not a node"),
         (("whatif", "drain", "gone"), 1, 'change 1 (Drain): nodes "gone" not found'),
-        (("whatif", "add-nodes"), 2, "Missing option '--like'"),
+        (("whatif", "add-nodes"), 2, "add-nodes needs --like NODE, the node to copy"),
         (("whatif", "taint", "n0"), 2, "name nodes and changes"),
         (("whatif", "taint", "n0", "a=b:Never"), 1, "the effect must be one of NoSchedule"),
         (("whatif", "scale", "rs/web"), 2, "write KIND/NAME=N"),

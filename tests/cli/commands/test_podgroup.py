@@ -22,7 +22,7 @@ def answer() -> dict[str, Any]:
         "metadata": {"namespace": "ml", "name": "train"},
         "source": "scheduler",
         "state": "Scheduled",
-        "headline": "All 2 pods placed on 1 node.",
+        "headline": "Both pods placed on 1 node.",
         "message": "",
         "minCount": 2,
         **counts,
@@ -46,7 +46,7 @@ def test_the_screen_is_imported_while_the_request_runs(
     for thread in set(threading.enumerate()) - before:
         if thread.daemon and thread.name.endswith("(_import_renderers)"):
             thread.join()
-    assert "All 2 pods placed on 1 node." in ran.out
+    assert "Both pods placed on 1 node." in ran.out
     assert (ran.code, failed, capsys.readouterr().err) == (0, [], "")
 
 

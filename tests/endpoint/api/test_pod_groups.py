@@ -105,7 +105,7 @@ def test_only_the_last_cycle_and_the_pods_placed_before_it_count(service: Servic
     )
     answer = service.get(PATH)
     assert [(p["pod"], p["position"]) for p in answer["pods"]] == [("train-1", None), ("train-2", 1)]
-    assert (answer["state"], answer["headline"]) == ("Scheduled", "All 2 pods placed on 1 node (minCount 2).")
+    assert (answer["state"], answer["headline"]) == ("Scheduled", "Both pods placed on 1 node (minCount 2).")
     assert answer["shortage"] is None
 
 

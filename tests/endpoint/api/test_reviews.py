@@ -113,7 +113,7 @@ def test_replicas_end_with_the_first_that_does_not_fit(service: Service) -> None
 def test_default_replicas_are_those_of_the_object(service: Service) -> None:
     scheduler = answering(service, *placed("web-0"), *placed("web-1", 4))
     with scheduler.working():
-        assert ask(service, review(DEPLOYMENT)).get_json()["status"]["headline"] == "All 2 pods fit, on worker-2 (2)."
+        assert ask(service, review(DEPLOYMENT)).get_json()["status"]["headline"] == "Both pods fit, on worker-2 (2)."
     assert scheduler.asked[0]["replicas"] == 2
 
 
