@@ -2,7 +2,8 @@
 # Installs the kubectl plugin herodotus for one user, or runs the demo. See usage below.
 #
 # What it writes, and nothing else: a private virtual environment (and the demo's files) in the data directory, links
-# to the plugin's executables in the bin directory, and a list of both, by which --uninstall finds them again.
+# to the plugin's executables in the bin directory, and a list of both, by which --uninstall finds them again. That also
+# removes what the plugin itself has written: a folder in kubectl's cache.
 set -eu
 umask go-w # kubectl runs these files: nobody else may change them, whatever umask this was started with
 
@@ -550,7 +551,16 @@ uninstall() {
     remove_dirs "$dirs
 "
     say "Removed $VENV"
+    drop_cache
     warn_of_pods
+}
+
+# Where the plugin keeps the routes to the services that it found, in kubectl's cache.
+drop_cache() {
+    cache=${KUBECACHEDIR:-${HOME:+$HOME/.kube/cache}}
+    if [ -n "$cache" ] && [ -d "$cache/$NAME" ] && [ ! -L "$cache/$NAME" ]; then
+        rm -rf "${cache:?}/$NAME" && say "Removed $cache/$NAME"
+    fi
 }
 
 # Uninstalling the plugin does not touch the cluster; say what is left there, when that can be had quickly.

@@ -187,14 +187,21 @@ def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> N
     }
 
 
-def build_pod_comparison(pods: Sequence[RecordedDecision], variants: Sequence[str] = ()) -> PodComparison:
+def build_pod_comparison(
+    pods: Sequence[RecordedDecision], variants: Sequence[str] = (), attempts: Sequence[int] = ()
+) -> PodComparison:
     """Return the JSON document of kind PodComparison: what differs between the decisions for two pods.
 
-    `pods` holds one decision for each pod. `variants` are the names of two simulations of the same pod.
+    `pods` holds one decision for each pod. `variants` are the names of two simulations of the same pod, and `attempts`
+    the numbers of two attempts at one pod.
     """
-    earlier, later = pods if variants else sorted(pods, key=lambda p: p.decision.times.started_us)
     first, second = pods
-    names = _name_sides(earlier, later, variants)
+    sides = [f"Attempt {number}" for number in attempts] or _name_sides(first, second, variants)
+    named = list(zip(pods, sides, strict=True))
+    (earlier, before), (later, after) = (
+        named if variants else sorted(named, key=lambda side: side[0].decision.times.started_us)
+    )
+    names = (before, after)
     document: PodComparison = {
         "apiVersion": API_VERSION,
         "kind": "PodComparison",

@@ -191,6 +191,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "ON": "Node of the pod.",
     "OR EVICT": "Pods whose eviction would make room instead.",
     "OTHER": "What else decided, or the other node of a comparison.",
+    "OTHER NODES": "Filters that rejected the other nodes, where only one fitted, each with its number of nodes.",
     "OUTCOMES": "Results of the observed scheduler that were evaluated.",
     "OWNER": "Controller that made the pod.",
     "PASSED": "Times that the node passed the filter.",

@@ -46,7 +46,7 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.UNKNOWN_PLUGIN: "it runs plugins that this version does not know",
     Cause.IMAGE_COUNTS: "it may count the nodes that have an image as they were before",
     Cause.BATCHING: "it may have reused the ranking of an equal pod just before",
-    Cause.UNEXPLAINED: "the cause is unknown",
+    Cause.UNEXPLAINED: "nothing on record explains it, unless its configuration is not the observer's (--config)",
     Cause.NOT_WATCHED: "the watch was interrupted while the pod was placed",
     Cause.NOT_EVALUATED: "the evaluation ended in an error",
     Cause.EVALUATED_LATER: "the cluster has changed since the pod was placed",

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.agreements import ComparedOutcome, SchedulerAgreement, list_schedulers
 from herodotus_answers.declare import Document, NotRequired
@@ -383,6 +383,23 @@ def _count_moves_without(placements: Iterable[Placement]) -> dict[str, int]:
     """Return how many placements another node would have won without each plugin's scores, the highest number first."""
     counts = Counter(plugin for p in placements for plugin in p.moves_without)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def find_pod_of_only_node(answer: Mapping[str, Any]) -> str:
+    """Return the newest pod of a WorkloadPlacement for which only one node fitted; "" if there is none."""
+    return next((str(each["pod"]) for each in answer.get("recent") or () if each["decidedBy"] == ONLY), "")
+
+
+def describe_other_nodes(explanation: Mapping[str, Any]) -> str:
+    """Return which filters rejected the other nodes of a pod, from its PodExplanation; "" if none did."""
+    counts = Counter[str]()
+    for group in explanation.get("rejections") or ():
+        counts[group["plugin"]] += group["count"]
+    named = ", ".join(f"{plugin} {count}" for plugin, count in counts.most_common())
+    if not named:
+        return ""
+    meta = explanation["metadata"]
+    return f"rejected by {named} (kubectl herodotus pod {meta['name']} -n {meta['namespace']})"
 
 
 def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[WorkloadOnNode]:

@@ -90,12 +90,20 @@ def read_terminal_width() -> int:
 
 
 def _wrap(line: str, width: int) -> str:
-    """Return a line wrapped between words, continued below its text. One with a command stays, so that it is copied."""
-    if not width or len(line) <= width or "kubectl " in line:
+    """Return a line wrapped between words, continued below its text.
+
+    A command stays on one line, so that it is copied: one at the end gets a line of its own.
+    """
+    if not width or len(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    before, colon, command = line.rpartition(": kubectl ")
+    if colon:
+        return f"{_wrap(f'{before}:', width)}\n{indent}kubectl {command}"
+    if "kubectl " in line:
         return line
     import textwrap  # here, because only failures need it
 
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 

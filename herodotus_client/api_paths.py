@@ -44,9 +44,16 @@ def pod_history(namespace: str, pod: str) -> str:
     return f"{_API}/namespaces/{_escape(namespace)}/podhistories/{_escape(pod)}"
 
 
-def pod_comparison(namespace: str, pod: str, other: str, other_namespace: str = "") -> str:
-    """Return the path of the comparison of two pods. Without `other_namespace` both are in one namespace."""
-    query = _query_string({"with": other} | ({"withNamespace": other_namespace} if other_namespace else {}))
+def pod_comparison(
+    namespace: str, pod: str, other: str, other_namespace: str = "", attempts: tuple[int, int] | None = None
+) -> str:
+    """Return the path of the comparison of two pods. Without `other_namespace` both are in one namespace.
+
+    `attempts` are the numbers of an attempt of each; None means their last ones.
+    """
+    attempt, other_attempt = attempts or (None, None)
+    more = {"withNamespace": other_namespace or None, "attempt": attempt, "withAttempt": other_attempt}
+    query = _query_string({"with": other} | more)
     return f"{_API}/namespaces/{_escape(namespace)}/podcomparisons/{_escape(pod)}{query}"
 
 

@@ -306,6 +306,9 @@ class LiveWorkload(Live):
     counts: NotRequired[Annotated[WorkloadCounts, "How many pods it wants and has; absent if it cannot be read."]]
     pods: NotRequired[Annotated[list[PodsInState], "Its pods that are not ready, by state and reason."]]
     nodesWithoutPod: NotRequired[Annotated[list[NodesWithoutPod], "Nodes without a pod; of DaemonSets alone."]]
+    otherNodes: NotRequired[
+        Annotated[str, "Filters that rejected the other nodes for its newest pod of which only one node fitted."]
+    ]
     autoscaler: NotRequired[Annotated[WorkloadAutoscaler, "Its HorizontalPodAutoscaler; absent if there is none."]]
     selfExcludingConstraints: NotRequired[
         Annotated[

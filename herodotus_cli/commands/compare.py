@@ -1,4 +1,4 @@
-"""`kubectl herodotus compare pod A B` and `compare pod A --nodes X Y`: two pods, or two nodes for one pod.
+"""`kubectl herodotus compare`: two pods, two nodes for one pod (--nodes), or two attempts at one pod (--attempts).
 
 Owns: its options and its request. Does not own: the screen.
 """
@@ -21,19 +21,20 @@ _KIND = ("pod", "pods", "po")
 
 
 class CompareArguments(NamedTuple):
-    """The parsed arguments of `kubectl herodotus compare`: two pods, or one pod and two nodes.
+    """The parsed arguments of `kubectl herodotus compare`: two pods, or one pod and two nodes or two attempts.
 
     A pod without a namespace is in `namespace`, or if that is empty in that of the kubeconfig's current context.
-    `attempt` is None for the last attempt.
+    `attempt` is None for the last attempt, and `attempts` for the last ones of two pods.
     """
 
     namespace: str
     pods: tuple[ObjectName, ...]
     nodes: tuple[str, ...]
     attempt: int | None
+    attempts: tuple[int, int] | None = None
 
 
-@options.command(short_help="Compare two pods, or two nodes for one pod.")
+@options.command(short_help="Compare two pods, or two nodes or attempts of one pod.")
 @click.argument("names", metavar="pod A [B]", nargs=-1, shell_complete=completion_values.pods)
 @options.namespace_option
 @click.option(
@@ -49,32 +50,44 @@ class CompareArguments(NamedTuple):
     metavar="N",
     help="With --nodes: the pod's Nth attempt [last].",
 )
+@click.option(
+    "--attempts",
+    nargs=2,
+    type=parameter_types.WholeNumber(min=1),
+    metavar="M N",
+    help="Two attempts at one pod, by the numbers that pod NAME --attempts lists.",
+)
 @options.output_options
 @options.connection_options
 @click.pass_context
 def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> None:
-    """Compare two pods, or two nodes for one pod.
+    """Compare two pods, or two nodes or two attempts of one pod.
 
     A is NAME, pod/NAME or NAMESPACE/NAME. Two pods: where each went, what differs in their specs and verdicts, how the
     cluster changed between the two decisions, and the results of the best nodes for both. Two nodes: the verdict of
-    each filter, and the points of each plugin.
+    each filter, and the points of each plugin. Two attempts: what two pods have, for one pod.
 
     \b
     kubectl herodotus compare pod checkout-7d9f-x2k checkout-7d9f-9pp
     kubectl herodotus compare pod shop/checkout-7d9f-x2k test/checkout-55b8-4kq
     kubectl herodotus compare pod checkout-7d9f-x2k --nodes worker-1 worker-3
+    kubectl herodotus compare pod payments-0 --attempts 1 2
     """
     option, given = option_values.namespace(ctx), names[1:] if names[:1] and names[0] in _KIND else names
     pods = tuple(object_names.parse_pod(name, option) for name in given)
     nodes = tuple(object_names.parse_name("node", name) for name in ctx.params["nodes"] or ())
-    if len(pods) != (1 if nodes else 2):
-        raise click.UsageError("compare two pods (A B), or one pod on two nodes (A --nodes X Y)")
-    if len({*pods, *nodes}) < len(pods) + len(nodes):
+    attempts = ctx.params["attempts"]
+    if nodes and attempts:
+        raise click.UsageError("--nodes and --attempts exclude each other: --attempt N chooses the attempt")
+    if len(pods) != (1 if nodes or attempts else 2):
+        forms = "two pods (A B), one pod on two nodes (A --nodes X Y), or two attempts at one pod (A --attempts M N)"
+        raise click.UsageError(f"compare {forms}")
+    if len({*pods, *nodes}) < len(pods) + len(nodes) or (attempts and attempts[0] == attempts[1]):
         raise click.UsageError("compare two different ones")
     if ctx.params["attempt"] and not nodes:
-        raise click.UsageError("--attempt needs --nodes: of two pods, the last attempts are compared")
+        raise click.UsageError("--attempt needs --nodes; two attempts at one pod: --attempts M N")
     environment = environment_of(ctx)
-    arguments = CompareArguments(option_values.namespace(ctx), pods, nodes, ctx.params["attempt"])
+    arguments = CompareArguments(option_values.namespace(ctx), pods, nodes, ctx.params["attempt"], attempts)
     run(
         arguments,
         option_values.connection_settings(ctx, environment.environ),
@@ -86,13 +99,15 @@ def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> 
 def run(
     arguments: CompareArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch the comparison of two pods, or of two nodes for one pod, and print it."""
+    """Fetch the comparison of two pods, or of two nodes or attempts of one pod, and print it."""
     first, *others = (
         pod._replace(namespace=environment.resolve_namespace(pod.namespace or arguments.namespace, connection))
         for pod in arguments.pods
     )
     if arguments.nodes:
         path = api_paths.node_comparison(first.namespace, first.name, *arguments.nodes, attempt=arguments.attempt)
+    elif arguments.attempts:
+        path = api_paths.pod_comparison(first.namespace, first.name, first.name, attempts=arguments.attempts)
     else:
         elsewhere = others[0].namespace if others[0].namespace != first.namespace else ""
         path = api_paths.pod_comparison(first.namespace, first.name, others[0].name, elsewhere)

@@ -212,7 +212,12 @@ def _read_live(
         except CliError:
             return None
 
-    return add_state(live, Situation(present, explain))
+    live = add_state(live, Situation(present, explain))
+    from herodotus_answers.workload import describe_other_nodes, find_pod_of_only_node
+
+    only = find_pod_of_only_node(answer)
+    other_nodes = describe_other_nodes(explain(only) or {}) if only and "source" not in answer else ""
+    return {**live, "otherNodes": other_nodes} if other_nodes else live
 
 
 def _read_zones(answer: Json, connection: ConnectionSettings, environment: Environment) -> dict[str, str]:

@@ -92,9 +92,14 @@ def _format_virtual_time(started: str) -> str:
 
 
 def _name(side: Json, sides: Sequence[Json]) -> str:
-    """Return the name of a simulated variant, or of a pod, with its namespace if the two namespaces differ."""
+    """Return what tells one side from the other: a simulated variant, an attempt at one pod, or the pod's name.
+
+    The name has its namespace if the two namespaces differ.
+    """
     if "variant" in side:
         return str(side["variant"])
+    if len({s["uid"] for s in sides}) == 1:
+        return f"attempt {attempt_ordinals(side['attempt'])}"
     return str(side["name"]) if len({s["namespace"] for s in sides}) == 1 else f"{side['namespace']}/{side['name']}"
 
 
@@ -107,8 +112,10 @@ def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
     for change in answer["differences"]["changes"]:
         texts[change["about"]].append(change["text"])
     simulated = "variant" in answer["pods"][0]
+    is_one = len({side["uid"] for side in answer["pods"]}) == 1
     if answer["sameQuestion"] and not simulated:
-        texts["pod"].insert(0, "none: the two pods are the same in everything that scheduling reads")
+        what = "the pod was the same" if is_one else "the two pods are the same"
+        texts["pod"].insert(0, f"none: {what} in everything that scheduling reads")
     nothing = [] if texts["verdict"] else ["none: no node was added or removed"]
     label = f"CLUSTER CHANGES IN {apart}" if answer["secondsApart"] >= 1 else "CLUSTER CHANGES"
     if simulated:

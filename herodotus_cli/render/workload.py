@@ -190,6 +190,7 @@ def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
             "CHANGED WINNER",
             f"{format_reasons(moves)} (another node would have won without its score)" if moves and has_nodes else "",
         ),
+        ("OTHER NODES", (answer.get("live") or {}).get("otherNodes", "")),
         ("SEE", _see_disagreements(answer)),
         ("NOTE", differs if answer["placed"] else ""),
         ("NOTE", complete),
@@ -197,10 +198,14 @@ def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
 
 
 def _see_disagreements(answer: Json) -> str:
-    """Return the command that shows outcomes of other schedulers beside their evaluations; "" if all of them agree."""
-    if not any(each["disagree"] for each in answer.get("observed") or ()):
+    """Return what tells more about outcomes of other schedulers than their evaluations; "" if all of them agree."""
+    differing = [each["scheduler"] for each in answer.get("observed") or () if each["disagree"]]
+    if not differing:
         return ""
-    return f"kubectl herodotus disagreements -n {answer['metadata']['namespace']} (each of them beside its evaluation)"
+    return (
+        f"kubectl herodotus pod NAME (its evaluation). An observer evaluates by the configuration of {differing[0]} if"
+        " it is started with that as --config"
+    )
 
 
 def _zones(answer: Json) -> str:

@@ -30,6 +30,9 @@ _LIMIT: Final = IntegerParameter(
 )
 _OTHER_POD: Final = NameParameter("with", "The other pod.", missing="with must name another pod")
 _OTHER_NAMESPACE: Final = NameParameter("withNamespace", "Namespace of the other pod [that of the first].")
+_OTHER_ATTEMPT: Final = IntegerParameter(
+    "withAttempt", "Number of the other pod's attempt, ordered by start [the last].", minimum=1
+)
 _NODE_A: Final = NameParameter("a", "One node.", missing="a and b must name two nodes")
 _NODE_B: Final = NameParameter("b", "The other node.", missing=_NODE_A.missing)
 
@@ -76,24 +79,27 @@ class ComparisonViews:
             "getPodComparison",
             "Two pods side by side.",
             right=RequiredRight("list", DECISION),  # the other pod may be any of the namespace
-            parameters=(_OTHER_POD, _OTHER_NAMESPACE, CLUSTER),
+            parameters=(_OTHER_POD, _OTHER_NAMESPACE, ATTEMPT, _OTHER_ATTEMPT, CLUSTER),
             errors=(*READ_ERRORS, 404),
         )
     )
     def pod_comparison(self, namespace: str, pod: str) -> Response:
-        """Return the PodComparison document of the latest attempts of two pods.
+        """Return the PodComparison document of two pods, or of two attempts at one pod.
 
         The path names the first pod, the query parameters `with` and `withNamespace` the second, whose namespace the
-        reader must see, too.
+        reader must see, too. `attempt` and `withAttempt` select their attempts, by default the latest.
         """
         other, other_namespace = _OTHER_POD.parse(), _OTHER_NAMESPACE.parse() or namespace
         if other_namespace != namespace and not self._reader.sees(other_namespace):
             raise StatusError(403, f'you may not get decisions in the namespace "{other_namespace}"')
+        named = ((namespace, pod, ATTEMPT), (other_namespace, other, _OTHER_ATTEMPT))
         pods = [
-            find_decision_of_pod(self._reader, where, name, "podcomparisons")
-            for where, name in ((namespace, pod), (other_namespace, other))
+            find_decision_of_pod(self._reader, where, name, "podcomparisons", attempt) for where, name, attempt in named
         ]
-        document = build_pod_comparison(pods)
+        is_one = pods[0].decision.pod.uid == pods[1].decision.pod.uid
+        if is_one and pods[0].ordinal == pods[1].ordinal:
+            raise StatusError(400, "one attempt at one pod cannot be compared: attempt and withAttempt must differ")
+        document = build_pod_comparison(pods, attempts=[each.ordinal for each in pods] if is_one else ())
         for side, stored in zip(document["pods"], pods, strict=True):
             _add_position(side["attempt"], stored)
         return json_response(document)

@@ -29,6 +29,7 @@ from herodotus_endpoint.parameters import (
     UID,
     UNTIL,
     FlagParameter,
+    IntegerParameter,
     NameParameter,
     check_name,
 )
@@ -169,16 +170,18 @@ def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) ->
     return stored or find_decision_of_pod(reader, namespace, name, kind)
 
 
-def find_decision_of_pod(reader: MaskedReader, namespace: str, pod: str, kind: str) -> StoredAttempt:
+def find_decision_of_pod(
+    reader: MaskedReader, namespace: str, pod: str, kind: str, attempt: IntegerParameter = ATTEMPT
+) -> StoredAttempt:
     """Return the attempt of a pod that the query parameters `attempt` and `uid` select, by default the latest.
 
     Raises StatusError 404 if there is none; `kind` is the resource that the error names.
     """
-    return find_decisions_of_pod(reader, namespace, pod, kind, last=1)[-1]
+    return find_decisions_of_pod(reader, namespace, pod, kind, attempt, last=1)[-1]
 
 
 def find_decisions_of_pod(
-    reader: MaskedReader, namespace: str, pod: str, kind: str, *, last: int
+    reader: MaskedReader, namespace: str, pod: str, kind: str, selected: IntegerParameter = ATTEMPT, *, last: int
 ) -> list[StoredAttempt]:
     """Return the `last` attempts of a pod, ordered by start, that end with the one that the query parameters select.
 
@@ -187,7 +190,7 @@ def find_decisions_of_pod(
     """
     check_name(namespace, "the namespace")
     check_name(pod, "the pod's name")
-    attempt, uid = ATTEMPT.parse() or None, UID.parse()
+    attempt, uid = selected.parse() or None, UID.parse()
     attempts = reader.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)
     if not attempts and (attempt is None or reader.decision_of_pod(namespace, pod, uid=uid) is None):
         attempts = reader.archived_decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)

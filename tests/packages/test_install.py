@@ -419,6 +419,17 @@ def test_uninstall_removes_created_directories(stub: Path, tmp_path: Path) -> No
     assert sorted(tree(tmp_path)) == ["bin", "bin/kubectl"]
 
 
+def test_uninstall_removes_what_the_plugin_cached_alone(stub: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for name in ("herodotus", "discovery"):
+        (cache / name).mkdir(parents=True)
+        (cache / name / "route").write_text("")
+    env = a_kubectl(tmp_path / "bin", "exit 1") | {"KUBECACHEDIR": str(cache)}
+    done = install("--prefix", str(stub), "--uninstall", env=env)
+    assert f"Removed {cache}/herodotus\n" in done.stdout
+    assert sorted(tree(cache)) == ["discovery", "discovery/route"]
+
+
 def test_uninstall_keeps_a_changed_link(stub: Path, tmp_path: Path) -> None:
     (stub / "bin" / PLUGIN).unlink()
     (stub / "bin" / PLUGIN).symlink_to("/bin/true")

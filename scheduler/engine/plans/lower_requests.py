@@ -1,4 +1,7 @@
-"""Lower requests with which pods fit: for each resource the largest amount, found by bisection with the engine."""
+"""Lower requests with which pods fit: for each resource the largest amount, found by bisection with the engine.
+
+Amounts are rounded as those of `engine.suggestions`, so that both name the same one.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.requests import CPU, MEMORY, STORAGE
 from scheduler.engine.objects.types import Container, ResourceRequirements
 from scheduler.engine.plans.world import World
+from scheduler.engine.suggestions.changes import round_request
 
 # Fewer of an extended resource, such as GPUs, are another job: an owner would not call it a smaller request.
 _LOWERED: Final = (CPU, MEMORY, STORAGE)
@@ -35,7 +39,8 @@ class LowerRequest:
 def find_lower_requests(world: World, pods: Sequence[PodInfo]) -> Iterator[LowerRequest]:
     """Yield for each resource the largest request of the pods' largest container with which all of them fit.
 
-    Yield nothing unless the pods have one spec. The resource that must be lowered least comes first.
+    Requests are rounded down. Yield nothing unless the pods have one spec. The resource that must be lowered least comes
+    first.
     """
     if len({pod.spec_digest for pod in pods}) != 1:
         return
@@ -63,9 +68,13 @@ def _lower(world: World, pods: Sequence[PodInfo], resource: str) -> LowerRequest
             low = middle
         else:
             high = middle
-    changed = _change(pods, name, resource, low * step)
-    before, after = (format_exact_quantity(resource, amount) for amount in (present, low * step))
-    return LowerRequest(name, resource, before, after, low * step / present, changed)
+    most = low * step
+    amount = round_request(resource, most)  # as the suggestion for the same pod
+    if amount != most and not (amount and _fit(world, _change(pods, name, resource, amount))):
+        amount = most
+    changed = _change(pods, name, resource, amount)
+    before, after = (format_exact_quantity(resource, each) for each in (present, amount))
+    return LowerRequest(name, resource, before, after, amount / present, changed)
 
 
 def _find_largest(pod: PodInfo, resource: str) -> tuple[str, int] | None:

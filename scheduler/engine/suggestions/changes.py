@@ -357,7 +357,7 @@ def _lower_largest(draft: Draft, resource: str, target: int) -> Draft | None:
         return None
     largest = max(pool, key=lambda c: _request_of(c, resource))
     old = _request_of(largest, resource)
-    new = _round_down(resource, old - excess)
+    new = round_request(resource, old - excess)
     if new < max(1, old * MIN_SHARE):
         return None
     return _set_request(draft, largest, resource, old, new)
@@ -394,7 +394,7 @@ def _lower_pod_level(draft: Draft, resource: str, target: int) -> Draft | None:
     assert resources.requests is not None
     old = _amount(resources.requests[resource], resource)
     overhead = _amount((draft.spec.overhead or {}).get(resource, 0), resource)
-    new = _round_down(resource, target - overhead)
+    new = round_request(resource, target - overhead)
     containers = msgspec.structs.replace(draft.spec, resources=None, overhead=None)
     if new < max(1, old * MIN_SHARE, _total_of(containers, resource)):  # the containers' requests must fit in it
         return None
@@ -427,7 +427,7 @@ def _amount(text: str | int | float, resource: str) -> int:
     return quantity.scaled_value(text, quantity.MILLI if resource == requests.CPU else quantity.WHOLE)
 
 
-def _round_down(resource: str, amount: int) -> int:
+def round_request(resource: str, amount: int) -> int:
     """Return the amount, rounded down to two digits or more where that gives up little and reads better."""
     if resource == requests.CPU:
         step = 100 if amount >= 5000 else 10 if amount >= 500 else 1
