@@ -17,8 +17,15 @@ from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_client import api_paths
 
+SORT_KEYS = {
+    "time": SortKey(("at",)),
+    "pod": SortKey(("pod",)),
+    "node": SortKey(("node",)),
+    "cause": SortKey(("cause",)),
+}
 _OBSERVER = f"to observe one: {OBSERVE} (docs/observer.md)"
 
 
@@ -34,12 +41,14 @@ class DisagreementsArguments(NamedTuple):
     since_s: float
     scheduler: str
     labels: str
+    sort_key: SortKey | None = None
 
 
 @options.command(short_help="Show outcomes of other schedulers that no rule explains.")
 @options.namespaces_options
 @options.selector_option
 @options.since_option
+@sort_option(SORT_KEYS, "the newest first")
 @click.option("--scheduler", default="", metavar="NAME", help="Only decisions of this scheduler (spec.schedulerName).")
 @options.watch_option
 @options.output_options
@@ -58,7 +67,9 @@ def disagreements(ctx: click.Context, /, **_given: object) -> None:
     """
     environment = environment_of(ctx)
     every, namespace, chosen = option_values.all_namespaces(ctx), option_values.namespace(ctx), ctx.params
-    arguments = DisagreementsArguments(namespace, every, chosen["since"], chosen["scheduler"], chosen["selector"])
+    arguments = DisagreementsArguments(
+        namespace, every, chosen["since"], chosen["scheduler"], chosen["selector"], chosen["sort_key"]
+    )
     run(
         arguments,
         option_values.connection_settings(ctx, environment.environ),
@@ -79,13 +90,17 @@ def run(
         namespace, since_s=arguments.since_s, scheduler=arguments.scheduler, labels=arguments.labels
     )
     selector = api_paths.DecisionSelector(labels=arguments.labels)
-    environment.run_or_watch(
-        partial(_once, path, namespace, connection, output), connection, output, namespace, selector
-    )
+    once = partial(_once, path, namespace, arguments.sort_key, connection, output)
+    environment.run_or_watch(once, connection, output, namespace, selector)
 
 
 def _once(
-    path: str, namespace: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+    path: str,
+    namespace: str,
+    sort_key: SortKey | None,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
     answer = environment.fetch(connection, path, output, "disagreements")
     from herodotus_cli.render import disagreements as disagreements_screen
@@ -94,4 +109,6 @@ def _once(
         scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No decisions of other schedulers were observed{scope}.", f"  {_OBSERVER}")
         return
+    if sort_key:
+        answer["disagreements"] = sort_rows(answer["disagreements"], sort_key)
     environment.print_answer(answer, output, lambda view: disagreements_screen.build_screen(answer, view))

@@ -25,7 +25,9 @@ from herodotus_answers.workload import (
     WorkloadName,
     build_workload_placement,
     build_workload_placements,
+    describe_other_nodes,
     find_deciding_factor,
+    find_pod_of_only_node,
     get_kind_name,
     list_top_workloads,
 )
@@ -292,3 +294,20 @@ def test_of_many_nodes_the_winners_are_listed() -> None:
     assert (len(document["nodes"]), document["nodesOmitted"]) == (200, 101)
     assert document["nodes"][0]["node"] == "worker-301"
     assert document["headline"].startswith("1 pod went to 1 of 301 nodes.")
+
+
+def test_other_nodes_of_a_pod_that_one_node_fitted_have_their_filters() -> None:
+    recent = [
+        {"pod": "a", "decidedBy": "NodeAffinity"},
+        {"pod": "b", "decidedBy": ONLY},
+        {"pod": "c", "decidedBy": ONLY},
+    ]
+    assert (find_pod_of_only_node({"recent": recent}), find_pod_of_only_node({"recent": recent[:1]})) == ("b", "")
+    groups = [("NodeAffinity", 4), ("TaintToleration", 3), ("TaintToleration", 2)]
+    explanation = {
+        "metadata": {"name": "b", "namespace": "shop"},
+        "rejections": [{"plugin": plugin, "count": count} for plugin, count in groups],
+    }
+    text = "rejected by TaintToleration 5, NodeAffinity 4 (kubectl herodotus pod b -n shop)"
+    assert describe_other_nodes(explanation) == text
+    assert describe_other_nodes({}) == ""

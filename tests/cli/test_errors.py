@@ -216,6 +216,13 @@ def test_a_terminal_shows_lines_broken_between_words_and_commands_whole(monkeypa
         "    ingress-6f8c66fbd5-xclvs",
         long,
     ]
+    terminal.truncate(terminal.seek(0))
+    print_to_stderr("Error: a report is html, md, svg; ask without report: kubectl herodotus pod payments-0 -o json")
+    assert terminal.getvalue().splitlines() == [
+        "Error: a report is html, md, svg; ask",
+        "  without report:",
+        "  kubectl herodotus pod payments-0 -o json",
+    ]
 
 
 def test_the_command_for_a_workload_has_its_whole_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.objects import has_ended, is_active, is_incomplete_fit, list_pinned
-from herodotus_answers.live.pod_facts import list_containers, make_cause, make_remedy, read_conditions
+from herodotus_answers.live.pod_facts import format_ago, list_containers, make_cause, make_remedy, read_conditions
 from herodotus_answers.live.pods.outdated_pods import has_newest, is_earlier
 from herodotus_answers.live.pods.pod_state import find_state
 from herodotus_answers.live.workload_objects import is_ready
@@ -101,7 +101,9 @@ def _explain_group(pods: Sequence[Json], workload: Workload, explain: Explain) -
             headline = f"Waits for a node, and fits {node} by an evaluation of now: its scheduler has not placed it"
         text = _describe_waiting(pods, headline.rstrip("."))
         remedies = _list_remedies(_correct(explanation, pod, workload), pods, workload)
-        source = "evaluated now" if explanation["attempt"]["source"] == "evaluated" else "last attempt"
+        attempt = explanation["attempt"]
+        ago = format_ago(attempt.get("startedAt"), workload.now)  # so that the age of its fixes is known
+        source = "evaluated now" if attempt["source"] == "evaluated" else f"last attempt{',' * bool(ago)}{ago}"
         see = f"kubectl herodotus pod {name} -n {workload.namespace}"
         cause = make_cause("pods-waiting", text, source, of=f"Pod/{name}", remedies=remedies, inspect=see)
     elif is_waiting and cause is None:

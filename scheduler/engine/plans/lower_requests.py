@@ -39,8 +39,8 @@ class LowerRequest:
 def find_lower_requests(world: World, pods: Sequence[PodInfo]) -> Iterator[LowerRequest]:
     """Yield for each resource the largest request of the pods' largest container with which all of them fit.
 
-    Requests are rounded down. Yield nothing unless the pods have one spec. The resource that must be lowered least comes
-    first.
+    Requests are rounded down. The resource that must be lowered least comes first. Yield nothing unless the pods have
+    one spec.
     """
     if len({pod.spec_digest for pod in pods}) != 1:
         return

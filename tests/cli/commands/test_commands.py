@@ -68,6 +68,7 @@ def test_pod_sends_one_request(service: Service, arguments: tuple[str, ...], que
 
 HISTORY = f"{API}/namespaces/shop/podhistories/payments-0"
 PAIR = f"{API}/namespaces/shop/podcomparisons/a?with=b"
+TRIES = f"{API}/namespaces/shop/podcomparisons/a?with=a"
 NODES = f"{API}/namespaces/shop/nodecomparisons/a?a=worker-7&b=worker-3"
 
 
@@ -77,6 +78,7 @@ NODES = f"{API}/namespaces/shop/nodecomparisons/a?a=worker-7&b=worker-3"
         (("pod", "payments-0", "--attempts"), HISTORY, attempts(), "WHAT CHANGED"),
         (("compare", "pod", "a", "b"), PAIR, compared_pods(), "FOR checkout-7d9f-9pp"),
         (("compare", "pod/a", "pod/b"), PAIR, compared_pods(), "FOR checkout-7d9f-9pp"),
+        (("compare", "a", "--attempts", "1", "2"), f"{TRIES}&attempt=1&withAttempt=2", compared_pods(), ""),
         (("compare", "pod", "a", "--nodes", "worker-7", "node/worker-3"), NODES, NODE_PAIR, "21 points ahead"),
         (("compare", "a", "--nodes", "worker-7", "worker-3", "--attempt", "2"), f"{NODES}&attempt=2", NODE_PAIR, ""),
     ],
@@ -278,6 +280,9 @@ def test_colours_terminals_and_on_demand(placed_pod: Service, case: Colour) -> N
         ("compare", "pod", "a", "b", "--nodes", "x", "y"),
         ("compare", "pod", "a", "--nodes", "x", "x"),
         ("compare", "pod", "a", "b", "--attempt", "2"),
+        ("compare", "pod", "a", "--attempts", "2", "2"),
+        ("compare", "pod", "a", "b", "--attempts", "1", "2"),
+        ("compare", "pod", "a", "--nodes", "x", "y", "--attempts", "1", "2"),
         ("compare", "node", "a", "b"),
         ("pod", "a", "--attempt", "x"),
         ("pod", "a", "--endpoint", "localhost:8000"),

@@ -186,6 +186,6 @@ def test_a_workload_names_preempted_pods_other_schedulers_and_how_many_pods_it_h
         "PREEMPTED web-a: Evicted from worker-1 1h ago to make room for ml/urgent (priority 1000, attempt 2)" in draw(1)
     )
     assert "1 pod went to worker-1, 1 of 3 nodes. 1 pod was preempted by ml/urgent." in draw(1)
-    assert "kubectl herodotus disagreements -n shop (each of them beside its evaluation)" in draw(1)
+    assert "An observer evaluates by the configuration of" in draw(1)
     assert "placements on record; 2 pods of it are on a node now" in draw(2)
     assert "placements on record" not in draw(1) + draw(None)

@@ -152,6 +152,10 @@ def test_compares_pods_and_nodes(served: Service) -> None:
         ("web-1", "worker-2", 2),
         ("web-2", None, 1),
     ]
+    query = {"with": "web-1", "attempt": "1", "withAttempt": "2"}
+    attempts = served.get(f"{API}/namespaces/shop/podcomparisons/web-1", **query)
+    assert [each["attempt"]["ordinal"] for each in attempts["pods"]] == [1, 2]
+    assert (attempts["differences"]["from"], attempts["differences"]["to"]) == ("Attempt 1", "Attempt 2")
     nodes = served.get(f"{API}/namespaces/shop/nodecomparisons/web-1", a="worker-1", b="worker-2")
     assert [n["rank"] for n in nodes["nodes"]] == [2, 1]
 
@@ -164,6 +168,7 @@ def test_compares_pods_and_nodes(served: Service) -> None:
         ("balances", {"limit": "1001"}, 400, "limit must be a whole number from 1 to 1000"),
         ("namespaces/shop/workloadplacements/web", {}, 400, "'web' is not a workload"),
         ("namespaces/shop/podcomparisons/web-1", {}, 400, "with must name another pod"),
+        ("namespaces/shop/podcomparisons/web-1", {"with": "web-1"}, 400, "one attempt at one pod cannot be compared"),
         ("namespaces/shop/podcomparisons/web-1", {"with": "x"}, 404, 'no decision for pod "x" in namespace "shop"'),
         ("namespaces/shop/nodecomparisons/web-1", {"a": "worker-1", "b": "worker-1"}, 400, "a and b must name two"),
         ("namespaces/shop/nodecomparisons/web-1", {"a": "worker-1", "b": "x"}, 404, 'node "x" was not in the cluster'),

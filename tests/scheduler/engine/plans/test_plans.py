@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from typing import Any
 
@@ -631,6 +632,12 @@ def test_a_fix_of_the_pod_says_which_other_pods_it_replaces() -> None:
 def test_a_lower_request_or_an_uncordoned_node_is_a_plan_of_its_own_kind_alone() -> None:
     review = ask([a_node("n0"), a_node("n1", unschedulable=True), a_pod("full", "n0", "", "2"), big()])
     assert {each["kind"] for each in review["kinds"] if each["plans"]} == {"nodes", "request"}
+
+
+def test_a_lower_request_is_rounded_as_a_suggestion() -> None:
+    review = ask([a_node("n0", cpu="16"), a_pod("full", "n0", "", "5350m"), big(cpu="15")])
+    (plan,) = next(each["plans"] for each in review["kinds"] if each["kind"] == "request")
+    assert re.findall(r"\d+m", plan["steps"][0]["command"] or str(plan["steps"][0])) == ["10600m"]  # not 10650m
 
 
 def test_a_new_node_comes_after_a_fix_and_a_lower_request() -> None:
