@@ -29,8 +29,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
-import parso  # before cosmic_ray, whose operators import it halfway otherwise
-from cosmic_ray.ast import ast_nodes
+from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
@@ -73,7 +72,7 @@ def list_places(part: str) -> list[Mutant]:
     for path in sorted((ROOT / PARTS[part]).rglob("*.py")):
         if path.parent.name in _LEFT_OUT:
             continue
-        nodes = list(ast_nodes(parso.parse(path.read_text())))
+        nodes = list(ast_nodes(get_ast(path.read_text())))
         for name in operator_names():
             operator = get_operator(name)
             if not operator.arguments():

@@ -52,8 +52,8 @@ def pod_comparison(
     `attempts` are the numbers of an attempt of each; None means their last ones.
     """
     attempt, other_attempt = attempts or (None, None)
-    more = {"withNamespace": other_namespace or None, "attempt": attempt, "withAttempt": other_attempt}
-    query = _query_string({"with": other} | more)
+    namespaces: dict[str, str | int | None] = {"with": other, "withNamespace": other_namespace or None}
+    query = _query_string(namespaces | {"attempt": attempt, "withAttempt": other_attempt})
     return f"{_API}/namespaces/{_escape(namespace)}/podcomparisons/{_escape(pod)}{query}"
 
 

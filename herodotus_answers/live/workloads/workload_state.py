@@ -45,8 +45,7 @@ from herodotus_answers.live.workloads.workload_autoscaler import explain_autosca
 from herodotus_answers.live.workloads.workload_events import build_timeline, find_refusal
 from herodotus_answers.live.workloads.workload_pods import Problems, explain_failed_pod, find_problems
 from herodotus_answers.quantities import read_quantity
-from herodotus_record.units import begin_sentence
-from herodotus_record.units import describe_all
+from herodotus_record.units import begin_sentence, describe_all
 
 if TYPE_CHECKING:
     from herodotus_answers.live.declarations import (
