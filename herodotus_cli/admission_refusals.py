@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from herodotus_answers.live.workloads.admission import Refusal
+from herodotus_answers.live.workloads.admission import AdmissionRefusal
 from herodotus_answers.live.workloads.admission import list_refusals as list_admission_refusals
 from herodotus_answers.workload import belongs_to_workload
 from herodotus_cli.connection import ConnectionSettings
@@ -49,7 +49,7 @@ def add_refusals(spec: Json, status: Json, connection: ConnectionSettings, envir
 
 def list_refusals(
     spec: Json, status: Json, connection: ConnectionSettings, environ: Mapping[str, str]
-) -> list[Refusal]:
+) -> list[AdmissionRefusal]:
     """Return each quota and LimitRange that would refuse pods of the question `spec`.
 
     `spec` is that of a ClusterReview, and `status` is that of the answer. The result is [] if the answer is not about
@@ -59,7 +59,7 @@ def list_refusals(
     if not groups or not connection.reaches_cluster:
         return []
     objects = open_objects(connection, environ)
-    refusals: list[Refusal] = []
+    refusals: list[AdmissionRefusal] = []
     for pods in groups:
         quotas, ranges = (objects.list_objects(kind, pods.namespace).items for kind in ("ResourceQuota", "LimitRange"))
         refusals += list_admission_refusals(pods.spec, pods.replicas, quotas, ranges)

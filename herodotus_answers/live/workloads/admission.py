@@ -24,21 +24,21 @@ _REQUIRED: Final = ("cpu", "memory")  # amounts that every container has to stat
 _LIMITS, _REQUESTS = "limits.", "requests."
 
 
-class Refusal(NamedTuple):
+class AdmissionRefusal(NamedTuple):
     """A quota or LimitRange that refuses new pods: a sentence without a full stop, and how many pods it lets pass."""
 
     text: str
     allowed: int
 
 
-def list_refusals(spec: Json, count: int, quotas: Iterable[Json], ranges: Sequence[Json]) -> list[Refusal]:
+def list_refusals(spec: Json, count: int, quotas: Iterable[Json], ranges: Sequence[Json]) -> list[AdmissionRefusal]:
     """Return each quota that refuses some of `count` new pods, and each LimitRange that refuses all of them.
 
     `spec` is the spec of the pods.
     """
     containers = [_apply_defaults(container, ranges) for container in spec.get("containers") or ()]
     inits = [_apply_defaults(container, ranges) for container in spec.get("initContainers") or ()]
-    refusals = [Refusal(text, 0) for each in ranges for text in _check_range(each, [*inits, *containers])]
+    refusals = [AdmissionRefusal(text, 0) for each in ranges for text in _check_range(each, [*inits, *containers])]
     for quota in quotas:
         if _is_in_scope(quota, spec, [*inits, *containers]):
             refusals += _check_quota(quota, containers, inits, count)
@@ -114,7 +114,7 @@ def _is_in_scope(quota: Json, spec: Json, containers: Sequence[Json]) -> bool:
     return True
 
 
-def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json], count: int) -> list[Refusal]:
+def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json], count: int) -> list[AdmissionRefusal]:
     """Return the refusal for the resource of a quota that refuses the most pods, or []."""
     name, status = quota["metadata"]["name"], quota.get("status") or {}
     hard, used = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}, status.get("used") or {}
@@ -126,7 +126,7 @@ def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json],
         lacking = [each["name"] for each in (*inits, *containers) if resource not in each[kind]]
         if lacking and resource in _REQUIRED:
             why = f"container {lacking[0]} has no {kind}.{resource}"
-            return [Refusal(f"ResourceQuota {name} refuses such pods: {why}", 0)]
+            return [AdmissionRefusal(f"ResourceQuota {name} refuses such pods: {why}", 0)]
         each = Fraction(1) if resource == "pods" else _sum_amounts(containers, inits, kind, resource)
         if not each:
             continue
@@ -137,7 +137,7 @@ def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json],
     room, why = min(rooms, default=(count, ""))
     if room >= count:
         return []
-    return [Refusal(f"ResourceQuota {name} allows {room} of {count} new pods: {why}", room)]
+    return [AdmissionRefusal(f"ResourceQuota {name} allows {room} of {count} new pods: {why}", room)]
 
 
 def _parse_counted(counted: str) -> tuple[str, str]:

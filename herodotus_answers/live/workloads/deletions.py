@@ -82,7 +82,7 @@ def describe_end(answer: Json, objects: ClusterObjects, now: datetime) -> list[s
         *(_describe_cordon(node, since, objects, now) if node else []),
         *(_describe_successor(kind, name, meta, since, objects, now) if name else []),
     ]
-    return ["no event says who deleted it", *traces]
+    return ["no event says who deleted it", *traces] if traces else []
 
 
 def _is_after(event: Json, since: str, least: timedelta = timedelta(0)) -> bool:

@@ -1029,7 +1029,7 @@ MAKER = {"kind": "ReplicaSet", "name": "web-5f"}
                 an_event("SuccessfulCreate", "Created pod: web-1", about=MAKER, lastTimestamp=at(30)),
                 an_event("SuccessfulDelete", "Deleted pod: web-0", about=MAKER, lastTimestamp=at(40)),
             ],
-            ["no event says who deleted it"],  # these events are of an earlier pod, or of its siblings
+            [],  # these events are of an earlier pod, or of its siblings
         ),
         (
             [{"kind": "Node", "metadata": {"name": "n2"}}],

@@ -20,7 +20,7 @@ from herodotus_answers.cluster_review import (
     build_cluster_review,
 )
 from herodotus_answers.live.cluster_objects import ClusterObjects
-from herodotus_answers.live.workloads.admission import Refusal
+from herodotus_answers.live.workloads.admission import AdmissionRefusal
 from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
 from herodotus_answers.node_list import build_node_list
 from herodotus_cli import admission_refusals, progress
@@ -171,7 +171,7 @@ def test_requested_memory_is_the_same_on_every_screen(cluster: Path) -> None:
             "No pending pod would get a node; 1 pod would stay Pending; 1 pod of DaemonSets would run on new nodes.",
             ["waits"],
         ),
-        ("3", "1 pending pod would get a node; 1 pod of DaemonSets would run on new nodes.", []),
+        ("3", "1 pending pod gets a node; 1 pod of DaemonSets would run on new nodes.", []),
     ],
     ids=["too large", "fits"],
 )
@@ -438,7 +438,7 @@ def test_the_answer_begins_with_what_a_quota_refuses(
     status = as_json(a_status(capacity=capacity)) | {"headline": "At least 20 more pods fit, on 10 nodes."}
     monkeypatch.setattr(cluster_question, "connect", lambda *_: None)
     monkeypatch.setattr(cluster_question, "ask", lambda *_: {"status": status})
-    monkeypatch.setattr(admission_refusals, "list_refusals", lambda *_: [Refusal(refused, allowed)])
+    monkeypatch.setattr(admission_refusals, "list_refusals", lambda *_: [AdmissionRefusal(refused, allowed)])
     options = cluster_question.ReviewOptions("capacity", (), False)
     spec = {"capacity": {"object": NEW}} if is_capacity else {"changes": [{"kind": "Create", "object": NEW}] * pods}
     answer = cluster_question.fetch_answer(
