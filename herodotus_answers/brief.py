@@ -385,9 +385,9 @@ def _read_cluster_review(answer: Answer) -> _Cause:
     status = answer["status"]
     outcome = _find_plan(status["plan"]) if status.get("plan") else _find_outcome(status)
     cause: _Cause = {"about": "Cluster", "headline": status["headline"], **outcome}
-    drained: list[str] = status.get("drained") or []  # a service of an earlier version does not say
+    drained: Sequence[str] = status.get("drained") or ()  # a service of an earlier version does not say
     if len(drained) == 1:
-        cause |= {"about": "Node", "name": drained[0]}
+        cause["about"], cause["name"] = "Node", drained[0]
     return cause
 
 

@@ -201,8 +201,8 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
     if status["deleted"]:
         parts.append(f"{pluralize(len(status['deleted']), 'pod')} would end without a replacement")
     if status["pending"]:
-        number = len(status["pending"])
-        parts.append(f"{pluralize(number, 'pending pod')} {'gets' if number == 1 else 'get'} a node")
+        gets = "gets" if len(status["pending"]) == 1 else "get"
+        parts.append(f"{pluralize(len(status['pending']), 'pending pod')} {gets} a node")
     makes_room = not moves and not status["deleted"]
     if status["stillPending"] and makes_room and (status["pending"] or daemons):
         none = "" if status["pending"] else "no pending pod would get a node; "

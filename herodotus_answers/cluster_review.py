@@ -300,12 +300,10 @@ class AnsweredStatus(ClusterReviewStatus):
     """Result of the review. While the phase is Running, only `headline`, `progress` and `continue` are set."""
 
     headline: Annotated[str, "The answer in one sentence."]
-    refusals: NotRequired[
-        Annotated[
-            list[str],
-            "Sentences on the quotas and LimitRanges that refuse pods which the question creates, as the plugin reads"
-            " them from the API server; absent if none does.",
-        ]
+    refusals: Annotated[
+        list[str],
+        "Sentences on the quotas and LimitRanges that refuse pods which the question creates, as the plugin reads them"
+        " from the API server; the service leaves it empty.",
     ]
 
 
@@ -375,5 +373,5 @@ def build_empty_status() -> ClusterReviewStatus:
 
 def build_cluster_review(status: ClusterReviewStatus) -> ClusterReview:
     """Return the answer as a document of kind ClusterReview. `status` is masked for the reader."""
-    answered: AnsweredStatus = {"headline": format_cluster_headline(status), **status}  # type: ignore[typeddict-item] # without refusals
+    answered: AnsweredStatus = {"headline": format_cluster_headline(status), "refusals": [], **status}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "status": answered}

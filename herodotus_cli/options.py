@@ -82,7 +82,7 @@ class CommandWithGoals(PluginCommand):
         try:
             ctx = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as e:
-            raise self._add_hints(e, word) from e
+            raise self._add_hints(e, word) from None
         ctx.meta[_FIRST_WORD] = word
         return ctx
 
@@ -91,14 +91,14 @@ class CommandWithGoals(PluginCommand):
         try:
             return super().invoke(ctx)
         except click.UsageError as e:
-            raise self._add_hints(e, ctx.meta[_FIRST_WORD]) from e
+            raise self._add_hints(e, ctx.meta[_FIRST_WORD]) from None
         except ServerError as e:
             is_missing = e.reason == "NotFound"
             raise (e.with_hints(self._list_hints(ctx.meta[_FIRST_WORD])) if is_missing else e) from e.__cause__
 
     def _add_hints(self, error: click.UsageError, word: str) -> click.UsageError:
-        """Return the error with the hints on a first word, each on a line of its own."""
-        return click.UsageError("\n  ".join([error.format_message(), *self._list_hints(word)]), error.ctx)
+        hints = self._list_hints(word)
+        return click.UsageError("\n  ".join((error.format_message(), *hints)), error.ctx) if hints else error
 
     def _list_hints(self, word: str) -> list[str]:
         """Return a hint with the goals that the user may have meant by the first word, or []."""

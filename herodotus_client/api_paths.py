@@ -52,8 +52,9 @@ def pod_comparison(
     `attempts` are the numbers of an attempt of each; None means their last ones.
     """
     attempt, other_attempt = attempts or (None, None)
-    namespaces: dict[str, str | int | None] = {"with": other, "withNamespace": other_namespace or None}
-    query = _query_string(namespaces | {"attempt": attempt, "withAttempt": other_attempt})
+    query = _query_string(
+        {"with": other, "withNamespace": other_namespace or None, "attempt": attempt, "withAttempt": other_attempt}
+    )
     return f"{_API}/namespaces/{_escape(namespace)}/podcomparisons/{_escape(pod)}{query}"
 
 

@@ -76,8 +76,9 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Json], None]:
             def post(self, path: str, sent: Json) -> Json:
                 return document
 
-        monkeypatch.setattr("herodotus_cli.transport.connect", lambda *_: Transport())
+        # first: it imports the module, which must not keep the other replacement after the test
         monkeypatch.setattr("herodotus_cli.commands.whatif.connect", lambda *_: Transport())
+        monkeypatch.setattr("herodotus_cli.transport.connect", lambda *_: Transport())
         monkeypatch.setattr(
             "herodotus_cli.manifests.read_all", lambda _, **__: [{"kind": "Pod", "metadata": {"name": "p"}}]
         )

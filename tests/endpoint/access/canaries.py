@@ -49,7 +49,7 @@ SHOWN_TEXTS: Final = {
     "UpgradedDecisions": {"change", "node", "bestBefore", "bestAfter", "rules"},
     "UpgradedRule": {"name", "plugin", "effect"},
     "UpgradeReview": {"fromVersion", "toVersion"},
-    "ClusterReviewStatus": {"continue", "drainCommands"},
+    "ClusterReviewStatus": {"continue", "drained", "drainCommands"},
     "NodeTemplate": {
         *("zone", "instanceType", "source", "labels", "taints", "allocatable", "daemonRequests", "volumeLimits"),
     },

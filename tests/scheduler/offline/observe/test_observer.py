@@ -445,7 +445,7 @@ def test_worse_node_is_reported_with_its_score_difference(world: ObserverWorld) 
     said = format_headline(decision, spools.table(world.spool))
     assert said.startswith(f"On small, by {PROFILE}. The evaluation puts large ")
     assert "NodeResourcesFit +" in said
-    assert said.endswith(": nothing on record explains it.")
+    assert said.endswith(": nothing on record explains it, unless its configuration is not the observer's (--config).")
 
 
 MIB = 1 << 20
