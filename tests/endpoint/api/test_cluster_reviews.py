@@ -50,7 +50,7 @@ def test_a_question_is_answered_and_not_stored(service: Service) -> None:
     with scheduler.working():
         answer = ask(service, changes=[DRAIN])
     assert (answer.status_code, answer.get_json()["kind"]) == (201, "ClusterReview")
-    assert answer.get_json()["status"] == {**STATUS, "headline": HEADLINE}
+    assert answer.get_json()["status"] == {**STATUS, "headline": HEADLINE, "refusals": []}
     (asked,) = scheduler.asked
     assert (asked["kind"], asked["deadlineSeconds"]) == ("ClusterReview", 300.0)
     assert asked["spec"]["changes"] == [
@@ -175,7 +175,7 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
     assert answer.status_code == 201, answer.text
     assert "secret" not in answer.text
     status = answer.get_json()["status"]
-    assert status.pop("headline") == HEADLINE
+    assert (status.pop("headline"), status.pop("refusals")) == (HEADLINE, [])
     assert status == mask_answer(STATUS, ClusterReviewStatus, VisibleNamespaces(frozenset({"shop"})))
     names = [(p["namespace"], p["name"], p["owner"], p["fromNode"], p["node"]) for p in status["placements"]]
     assert names == [
