@@ -63,3 +63,9 @@ def test_nearest_tests_are_tried_first() -> None:
     ]
     for part, package in mutants.PARTS.items():
         assert list_tests(f"{package}/no_such_module.py", part), part
+
+
+def test_migrations_have_no_mutants() -> None:
+    modules = {each.module for each in list_places("store")}
+    assert "herodotus_endpoint/store/writer.py" in modules
+    assert not any("/migrations/" in module for module in modules)
