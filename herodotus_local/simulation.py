@@ -27,7 +27,7 @@ from scheduler.offline.simulate.objectives import ObjectiveError
 from scheduler.offline.simulate.pod_decisions import compare_decisions
 from scheduler.offline.simulate.processes import ProcessEndedError
 from scheduler.offline.simulate.virtual_cluster import SimulationError
-from scheduler.offline.traces.document import TraceError
+from scheduler.offline.traces import TraceError
 
 DEFAULTS: Final = "defaults"  # the variant without a file
 _ERRORS: Final = (

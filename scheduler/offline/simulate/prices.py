@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scheduler.engine.objects.types import Node
-from scheduler.offline.traces.document import TraceError
+from scheduler.offline.traces import TraceError
 
 NAME: Final = "name"
 PER_HOUR: Final = "per_hour"

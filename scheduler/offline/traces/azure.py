@@ -19,7 +19,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from herodotus_record.units import pluralize
-from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceContent, TraceError, sort_events
+from scheduler.offline.traces import TraceError
+from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceContent, sort_events
 from scheduler.offline.traces.rows import build_machine, build_pod, build_shares, parse_number, read_rows, require_text
 
 OTHERS: Final = ("hdd", "ssd", "nic")

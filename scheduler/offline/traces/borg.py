@@ -26,15 +26,8 @@ from scheduler.engine.objects.types import (
     PodAffinityTerm,
 )
 from scheduler.engine.whatif.nodes import HOSTNAME
-from scheduler.offline.traces.document import (
-    Event,
-    NodeAdded,
-    NodeRemoved,
-    PodArrived,
-    TraceContent,
-    TraceError,
-    sort_events,
-)
+from scheduler.offline.traces import TraceError
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, TraceContent, sort_events
 from scheduler.offline.traces.rows import (
     Row,
     build_machine,

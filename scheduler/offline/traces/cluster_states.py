@@ -23,15 +23,8 @@ from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.whatif.owners import NODE
 from scheduler.offline.evaluate.files import parse_items, read_documents
-from scheduler.offline.traces.document import (
-    Event,
-    NodeAdded,
-    NodeRemoved,
-    PodArrived,
-    TraceContent,
-    TraceError,
-    sort_events,
-)
+from scheduler.offline.traces import TraceError
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, TraceContent, sort_events
 from scheduler.offline.traces.redaction import redact_node, was_evicted
 
 Json = Mapping[str, Any]

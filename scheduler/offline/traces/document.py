@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from herodotus_record.typed_decoding import json_decoder
 from scheduler.engine.objects.types import Node, Object, Pod, PodResourceClaimStatus, PodStatus
 from scheduler.offline.snapshots.taking import plain
-from scheduler.offline.traces import TraceError as TraceError
+from scheduler.offline.traces import TraceError
 from scheduler.offline.traces.redaction import OBJECT_KINDS, Pseudonyms, redact_node, redact_object, redact_pod
 
 VERSION: Final = 2  # of what is written; version 1 has no objects besides nodes and pods

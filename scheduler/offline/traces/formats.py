@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from herodotus_record.units import pluralize
+from scheduler.offline.traces import TraceError
 from scheduler.offline.traces.azure import import_azure_packing
 from scheduler.offline.traces.borg import import_borg
 from scheduler.offline.traces.cluster_states import import_cluster_states
-from scheduler.offline.traces.document import Event, TraceContent, TraceError, sort_events
+from scheduler.offline.traces.document import Event, TraceContent, sort_events
 from scheduler.offline.traces.importing import CSV_MISSING, OPENB_MISSING, import_csv, import_openb
 from scheduler.offline.traces.records import import_records
 

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from scheduler.engine.objects import quantity
 from scheduler.engine.objects.types import OwnerReference
-from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceError
+from scheduler.offline.traces import TraceError
+from scheduler.offline.traces.document import NodeAdded, PodArrived
 from scheduler.offline.traces.rows import (
     MAX_PODS,
     Requests,

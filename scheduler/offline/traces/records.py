@@ -30,15 +30,8 @@ from herodotus_record.units import pluralize
 from scheduler.engine.objects.requests import CPU, PODS
 from scheduler.engine.objects.types import OwnerReference, Pod
 from scheduler.engine.whatif.nodes import HOSTNAME
-from scheduler.offline.traces.document import (
-    Event,
-    NodeAdded,
-    NodeRemoved,
-    PodArrived,
-    TraceContent,
-    TraceError,
-    sort_events,
-)
+from scheduler.offline.traces import TraceError
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, TraceContent, sort_events
 from scheduler.offline.traces.rows import Requests, build_node, build_node_affinity, build_pod
 
 OTHER_PODS: Final = "other-pods"  # the namespace of those without a record

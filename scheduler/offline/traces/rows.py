@@ -33,7 +33,7 @@ from scheduler.engine.objects.types import (
     ResourceRequirements,
 )
 from scheduler.engine.whatif.nodes import HOSTNAME
-from scheduler.offline.traces.document import TraceError
+from scheduler.offline.traces import TraceError
 
 Row = dict[str, str]
 Requests = dict[str, str | int | float]

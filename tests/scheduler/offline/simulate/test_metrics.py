@@ -12,7 +12,8 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.metrics import MOMENTS, RunMetrics, SimulationFigures
 from scheduler.offline.simulate.prices import Prices, read_prices
 from scheduler.offline.simulate.simulation import TraceSimulation
-from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, TraceError
+from scheduler.offline.traces import TraceError
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
 
 CONFIG = Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),))

@@ -15,8 +15,9 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.snapshots.document import snapshot
+from scheduler.offline.traces import TraceError
 from scheduler.offline.traces.cluster_states import import_cluster_states
-from scheduler.offline.traces.document import NodeAdded, NodeRemoved, PodArrived, TraceContent, TraceError
+from scheduler.offline.traces.document import NodeAdded, NodeRemoved, PodArrived, TraceContent
 
 Json = dict[str, Any]
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

@@ -16,9 +16,10 @@ from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.traces import TraceError
 from scheduler.offline.traces.azure import import_azure_packing
 from scheduler.offline.traces.borg import import_borg
-from scheduler.offline.traces.document import NodeAdded, NodeRemoved, PodArrived, TraceContent, TraceError
+from scheduler.offline.traces.document import NodeAdded, NodeRemoved, PodArrived, TraceContent
 
 DAY_S = 86_400
 

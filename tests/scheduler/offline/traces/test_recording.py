@@ -33,7 +33,7 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
-from scheduler.offline.traces import recording
+from scheduler.offline.traces import TraceError, recording
 from scheduler.offline.traces.document import (
     Event,
     NodeAdded,
@@ -42,7 +42,6 @@ from scheduler.offline.traces.document import (
     ObjectSet,
     PodArrived,
     TraceContent,
-    TraceError,
     read_trace,
 )
 from scheduler.offline.traces.recording import MISSING, Message, TraceFiles, TraceRecorder

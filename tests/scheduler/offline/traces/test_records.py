@@ -22,7 +22,8 @@ from scheduler.config.types import ProfileConfig
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
-from scheduler.offline.traces.document import NodeAdded, NodeRemoved, PodArrived, TraceContent, TraceError, write_trace
+from scheduler.offline.traces import TraceError
+from scheduler.offline.traces.document import NodeAdded, NodeRemoved, PodArrived, TraceContent, write_trace
 from scheduler.offline.traces.records import OTHER_PODS, import_records
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, TAINTED, a_decision, bound
 

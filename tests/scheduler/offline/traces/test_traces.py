@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scheduler.engine.objects.types import Node, Pod
+from scheduler.offline.traces import TraceError
 from scheduler.offline.traces.document import (
     Event,
     NodeAdded,
     NodeRemoved,
     PodArrived,
-    TraceError,
     read_trace,
     sort_events,
     write_trace,
