@@ -18,6 +18,7 @@ from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
 from herodotus_record.units import (
     begin_sentence,
+    continue_sentence,
     describe_all,
     format_available,
     format_requested,
@@ -219,7 +220,7 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
     if drained:
         leaving = "" if any(pod["cause"] == DRAINED for pod in placements) else "no pod has to leave"
         text = "; ".join(filter(None, (leaving, text)))
-        return f"{nodes} {verb} drainable: {text[:1].lower()}{text[1:]}."
+        return f"{nodes} {verb} drainable: {continue_sentence(text)}."
     return f"{begin_sentence(text)}." if text else "No pod moves, and none that is pending gets a node."
 
 

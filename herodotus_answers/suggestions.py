@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from herodotus_answers.wording import shorten_lists
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
-from herodotus_record.node_taints import TaintKind, find_node_taint
+from herodotus_record.node_taints import TaintKind, build_toleration, find_node_taint
 from herodotus_record.reasons import CHANGES
 
 Json = dict[str, Any]
@@ -359,8 +359,7 @@ def _list_operations(suggestion: Suggestion, spec: str) -> list[Json]:
             operations.append({"op": "test", "path": f"{path}/topologyKey", "value": p.get("key")})
             operations.append({"op": "remove", "path": path})
         elif change.code == "add-toleration":
-            operator = {"operator": "Equal", "value": p["value"]} if p.get("value") else {"operator": "Exists"}
-            toleration = {"key": p.get("key", "")} | operator | {"effect": p.get("effect", "")}
+            toleration = build_toleration(p.get("key", ""), p.get("value", ""), p.get("effect", ""))
             count = p.get("count" if spec == "/spec" else "templateCount", "0")
             if count != "0":
                 operations.append({"op": "add", "path": f"{spec}/tolerations/-", "value": toleration})

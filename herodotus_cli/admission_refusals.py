@@ -17,7 +17,7 @@ from herodotus_answers.workload import belongs_to_workload
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.transport import open_objects
 from herodotus_record.templates import PodTemplateError, parse_pod_template
-from herodotus_record.units import pluralize
+from herodotus_record.units import continue_sentence, pluralize
 
 Json = dict[str, Any]
 
@@ -43,8 +43,8 @@ def add_refusals(spec: Json, status: Json, connection: ConnectionSettings, envir
     if len(list(_list_new_pods(spec, status))) == 1:
         pod = "more pod" if status.get("capacity") else "new pod"
         can = f"{pluralize(allowed, pod) if allowed else f'No {pod}'} can be created"
-    fits = status["headline"]
-    status["headline"] = f"{can}: {'; '.join(status['refusals'])}. By the nodes alone: {fits[:1].lower()}{fits[1:]}"
+    fits = continue_sentence(status["headline"])
+    status["headline"] = f"{can}: {'; '.join(status['refusals'])}. By the nodes alone: {fits}"
 
 
 def list_refusals(

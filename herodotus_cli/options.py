@@ -175,6 +175,15 @@ manifest_option = click.option(
 scheduler_option = click.option(
     "--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler."
 )
+
+
+def actions_option(name: str, help_text: str) -> Callable[[Command], Command]:
+    """Return the decorator for an option that takes actions of `whatif`, such as 'cordon n2', and may be repeated."""
+    return click.option(
+        name, multiple=True, metavar="'ACTION …'", shell_complete=completion_values.actions, help=help_text
+    )
+
+
 cluster_files_option = click.option(
     "--cluster-file",
     "cluster_files",

@@ -1,7 +1,8 @@
 """Taints that state a node's condition, start, maintenance or removal, or reserve it, and what to do about each.
 
-Owns: the one declaration of taints that no pod should be made to tolerate. Does not own: which nodes have them, the
-check of a suggestion (`scheduler.engine.suggestions`), sentences around an action (`herodotus_answers`).
+Owns: the one declaration of taints that no pod should be made to tolerate, and the form of a toleration. Does not own:
+which nodes have them, the check of a suggestion (`scheduler.engine.suggestions`), sentences around an action
+(`herodotus_answers`).
 
 Operators name taints as they like. Two kinds are known by their words: those that speak of maintenance or removal, and
 those that name a device of the node, such as nvidia.com/gpu or sku=gpu, which keep it for pods that request devices.
@@ -173,3 +174,9 @@ def find_taint_against(
 
 def _split_words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z][a-z0-9]+", text.lower()))
+
+
+def build_toleration(key: str, value: str, effect: str) -> dict[str, str]:
+    """Return the toleration of one taint, as a pod's spec has it. A taint without a value is tolerated by its key."""
+    operator = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
+    return {"key": key, **operator, "effect": effect}

@@ -109,6 +109,11 @@ def begin_sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if word.rstrip(",;:").isalpha() else text
 
 
+def continue_sentence(text: str) -> str:
+    """Return a sentence with a small letter at its beginning, for use after a colon."""
+    return text[:1].lower() + text[1:]
+
+
 def describe_all(n: int, noun: str) -> str:
     """Return all of something as the subject of a sentence: `The only pod`, `Both pods`, `All 3 pods`."""
     return f"The only {noun}" if n == 1 else f"Both {noun}s" if n == 2 else f"All {n} {noun}s"

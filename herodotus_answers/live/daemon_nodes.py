@@ -16,7 +16,7 @@ from herodotus_answers.live.node_rules import (
     tolerates,
 )
 from herodotus_answers.live.pod_facts import kubectl, make_remedy, quote_patch
-from herodotus_record.node_taints import TaintKind, find_node_taint
+from herodotus_record.node_taints import TaintKind, build_toleration, find_node_taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,7 +93,10 @@ def advise_toleration(daemon_set: Json, nodes: Sequence[Json]) -> Remedy | None:
     taints = {describe_taint(taint): taint for node in nodes for taint in list_untolerated_taints(spec, node)}
     if not taints or not all(map(_may_be_tolerated, taints.values())):
         return None
-    present, added = list(spec.get("tolerations") or ()), [_tolerate(taint) for taint in taints.values()]
+    present, added = (
+        list(spec.get("tolerations") or ()),
+        [build_toleration(taint["key"], taint.get("value") or "", taint["effect"]) for taint in taints.values()],
+    )
     changed = {**spec, "tolerations": [*present, *added]}
     if any(_exclude(changed, node)[1] != "missing" for node in nodes):
         return None
@@ -111,11 +114,6 @@ def _may_be_tolerated(taint: Json) -> bool:
     declared = find_node_taint(taint["key"], taint.get("value") or "")
     is_of_platform = taint["key"].endswith(("kubernetes.io/os", "kubernetes.io/arch"))
     return not is_of_platform and (declared is None or declared.kind in _FOR_OTHERS)
-
-
-def _tolerate(taint: Json) -> Json:
-    value = {"operator": "Equal", "value": taint["value"]} if taint.get("value") else {"operator": "Exists"}
-    return {"key": taint["key"], **value, "effect": taint["effect"]}
 
 
 def _tolerates(pod_spec: Json, taint: Json) -> bool:

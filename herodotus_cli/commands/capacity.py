@@ -35,12 +35,8 @@ MAX_PODS = 100_000
     metavar="N",
     help="Count groups of N pods that fit together [minCount of the file's PodGroup].",
 )
-@click.option(
-    "--after",
-    multiple=True,
-    metavar="'ACTION …'",
-    shell_complete=completion_values.actions,
-    help="An action of whatif that is applied first, such as 'add-nodes --like n2'; repeatable.",
+@options.actions_option(
+    "--after", "An action of whatif that is applied first, such as 'add-nodes --like n2'; repeatable."
 )
 @click.option("--all", "every_row", is_flag=True, help="All nodes.")
 @options.scheduler_option

@@ -75,12 +75,9 @@ def _find_action(name: str) -> click.Command:
     shell_complete=completion_values.nodes,
     help="Why or why not this node, for the first pod.",
 )
-@click.option(
+@options.actions_option(
     "--then",
-    multiple=True,
-    metavar="'ACTION …'",
-    shell_complete=completion_values.actions,
-    help="With -f or KIND/NAME: an action of the cluster, applied afterwards, such as 'drain n2'; repeatable.",
+    "With -f or KIND/NAME: an action of the cluster, applied afterwards, such as 'drain n2'; repeatable.",
 )
 @click.option("--all", "every_node", is_flag=True, help="All pods, and all nodes with every filter's verdict.")
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod does not fit.")

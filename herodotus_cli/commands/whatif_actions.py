@@ -25,13 +25,7 @@ Json = dict[str, Any]
 MAX_PODS = 10_000
 PODS_PER_WORKLOAD = 20  # decided by `whatif upgrade`: pods of one template differ in their own node only
 _COMMON = (
-    click.option(
-        "--then",
-        multiple=True,
-        metavar="'ACTION …'",
-        shell_complete=completion_values.actions,
-        help="A further action, applied afterwards, such as 'cordon n2'; repeatable.",
-    ),
+    options.actions_option("--then", "A further action, applied afterwards, such as 'cordon n2'; repeatable."),
     click.option("--all", "every_row", is_flag=True, help="All pods and nodes, however many there are."),
     click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod finds no node or is blocked."),
     options.cluster_files_option,

@@ -159,19 +159,15 @@ def _points_for_both(rows: Sequence[Json], sides: Sequence[Json]) -> list[Block]
     plugins = list(dict.fromkeys(plugin for of in points.values() for plugin in of))
     differing = [p for p in plugins if len({of[p] for of in points.values() if p in of}) > 1]
     equal = [p for p in plugins if p not in differing]
-    lines: list[list[str]] = []
-    for row in chosen:
-        of_both = [points[row["node"], i] for i in range(len(sides))]
-        summed = [(p, [p]) for p in differing]
-        summed += [("the others, equal", equal)] * bool(equal) + [("total", plugins)]
-        lines += [
-            [title, row["node"], *(str(sum(of[p] for p in parts if p in of)) if of else "–" for of in of_both)]
-            for title, parts in summed
-        ]
     if not differing:
         return []
-    order = {title: i for i, title in enumerate((*differing, "the others, equal", "total"))}
-    lines.sort(key=lambda line: order[line[0]])
+    summed = [*((p, [p]) for p in differing), *([("the others, equal", equal)] if equal else ()), ("total", plugins)]
+    lines: list[list[str]] = []
+    for title, parts in summed:
+        for row in chosen:
+            of_both = (points[row["node"], i] for i in range(len(sides)))
+            sums = (str(sum(of[p] for p in parts if p in of)) if of else "–" for of in of_both)
+            lines.append([title, row["node"], *sums])
     header = ("SCORE PLUGIN", "NODE", *(f"FOR {_name(side, sides)}" for side in sides))
     return [build_table(header, lines, right=(2, 3))]
 

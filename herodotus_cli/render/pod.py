@@ -26,7 +26,7 @@ from herodotus_cli.render.screen_elements import (
     labelled_rows,
     merge_rows,
 )
-from herodotus_record.units import join_limited, natural_sort_key, pluralize
+from herodotus_record.units import begin_sentence, join_limited, natural_sort_key, pluralize
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -83,9 +83,7 @@ def _build_sections(
     evidence = build_evidence(answer, view, every_node=every_node, groups=groups)
     state, short = _state(answer, view), _state(answer, view, is_short=True)
     head: list[Block] = [SplitLine(describe_pod(answer), state, short=short)]
-    head += [
-        TextLine(f"{sentence[:1].upper()}{sentence[1:]}.") for sentence in (answer.get("live") or {}).get("end", ())
-    ]
+    head += [TextLine(f"{begin_sentence(sentence)}.") for sentence in (answer.get("live") or {}).get("end", ())]
     hints = _hints(answer, view, every_node=every_node)
     is_short = _is_short(answer, view, every_node=every_node)
     is_timeline = "timeline" in (now or {}) and not every_node

@@ -162,9 +162,8 @@ class _ClaimFinder:
             return
         why = _refuse(lookup.object, claim)
         text = f"claim {name} asks for volume {volume_name} and is not bound to it: {why}"
-        is_free = self._is_left_over(lookup.object) and not _misfits(lookup.object, claim)
         remedies = [
-            *([_free(lookup.object, claim)] if is_free else ()),
+            *self._offer_left_over([lookup.object], claim),
             make_remedy(f"make claim {name} anew with a volume and a class that go together, or correct {volume_name}"),
         ]
         yield make_cause("no-fitting-volume", text, "spec.volumeName", of=about, remedies=remedies)
@@ -356,6 +355,12 @@ class _ClaimFinder:
             ]
         return make_cause("no-class", text, "spec.storageClassName", of=about, remedies=remedies)
 
+    def _offer_left_over(self, volumes: Iterable[Json], claim: Json) -> list[Remedy]:
+        """Return the remedies that free volumes which are kept for claims that are gone, and would serve a claim."""
+        return [
+            _free(volume, claim) for volume in volumes if self._is_left_over(volume) and not _misfits(volume, claim)
+        ]
+
     def _is_left_over(self, volume: Json) -> bool:
         """Return whether a volume is kept for a claim that is gone: one of its name may have been made since."""
         held = volume["spec"].get("claimRef") or {}
@@ -375,7 +380,7 @@ class _ClaimFinder:
         reasons = [_refuse(volume, claim) for volume in same]
         listed = "; ".join(reasons[:_NAMED]) or f"no volume of class {class_name!r} exists"
         remedies = [
-            *(_free(volume, claim) for volume in same if self._is_left_over(volume) and not _misfits(volume, claim)),
+            *self._offer_left_over(same, claim),
             make_remedy(f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists"),
         ]
         return make_cause(

@@ -38,6 +38,7 @@ from herodotus_answers.live.pods.kubelet_advice import advise
 from herodotus_answers.live.pods.probe_causes import describe_unanswered, explain_probes
 from herodotus_answers.live.pods.reference_causes import CREATING, find_missing_references, find_unbound_claims
 from herodotus_answers.live.service_faults import explain_awaited_service
+from herodotus_record.units import pluralize
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -218,7 +219,7 @@ def _describe_running_elsewhere(pod: Json, image: str, objects: ClusterObjects, 
     since, node, name = max(started)
     where = f"on {node} too" if node == pod["spec"].get("nodeName") else f"on {node}"
     nodes = {each for _, each, _ in started} - {node, pod["spec"].get("nodeName")}
-    more = f" and {len(nodes)} more {'node' if len(nodes) == 1 else 'nodes'}" if nodes else ""
+    more = f" and {pluralize(len(nodes), 'more node')}" if nodes else ""
     return f"; the same image runs {where}{more} ({name} started{format_ago(since, now)})"
 
 
