@@ -139,7 +139,7 @@ def test_suggested_commands_work(demo: Demo) -> None:
     assert "All 4 pods placed" in demo.kubectl("herodotus", "podgroup", "simulation", "-n", "ml")
     assert "ml/urgent-training (priority 1000" in demo.kubectl("herodotus", "preemptions", "-n", "ml")
     assert "32 of at most 64" in demo.kubectl("herodotus", "nodegroups")
-    assert "Drainable" in demo.kubectl("herodotus", "whatif", "drain", "worker-1")
+    assert "worker-1 is drainable" in demo.kubectl("herodotus", "whatif", "drain", "worker-1")
     demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))
     assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main"), "it waits for it"
 
