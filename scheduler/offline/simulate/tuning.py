@@ -119,22 +119,33 @@ def tune_trace(
     with FinishedRuns.open(question, {"the present one": present}, Task, SimulationFigures) as finished:
         result = tune(settings, partial(measure, finished), question, objective, limits)
     report(PERCENT, PERCENT)
-    parts = [
-        None if figures is None else _describe_part(part, figures)
-        for part, figures in ((training, result.trained), (check, result.checked))
-    ]
-    assert parts[0] is not None  # every result has it
+    parts = _describe_part(training, result.trained), result.checked and _describe_part(check, result.checked)
+    version = str(resolve_rules(present).version)
+    return _build_answer(question, result, settings, parts, missing=trace.missing, version=version)
+
+
+def _build_answer(
+    question: TuningQuestion,
+    result: TuningResult,
+    settings: ScoreSettings,
+    parts: tuple[TuningPart, TuningPart | None],
+    *,
+    missing: list[str],
+    version: str,
+) -> SimulationTuning:
+    """Return the document of a result, with both halves of a trace that lacks `missing`, by the rules of a version."""
     broken = [str(limit) for limit in result.broken]
+    changed = settings.list_changes(result.values) if result.has_gain else ()
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {},
         "headline": format_headline(question.figure, parts[1], result.gain, broken),
         "trace": ", ".join(question.traces),
-        "missing": trace.missing,
+        "missing": missing,
         "removedNodes": question.removed_nodes,
         "configuration": question.configuration,
-        "kubernetesVersion": str(resolve_rules(present).version),
+        "kubernetesVersion": version,
         "figure": question.figure,
         "direction": "maximize" if question.maximize else "minimize",
         "limits": [str(limit) for limit in result.limits],
@@ -148,8 +159,7 @@ def tune_trace(
         "gain": result.gain,
         "hasGain": result.has_gain,
         "changes": [
-            {"setting": name, "present": settings.present[name], "tuned": result.values[name]}
-            for name in (settings.list_changes(result.values) if result.has_gain else ())
+            {"setting": name, "present": settings.present[name], "tuned": result.values[name]} for name in changed
         ],
         "tunedConfiguration": settings.format_with(result.values) if result.has_gain else "",
     }
