@@ -40,11 +40,13 @@ DRA: Final = "/apis/resource.k8s.io/v1"
 GROUPS_PER_SEED: Final = 4
 SEEN_S: Final = 1.0  # until a scheduler has seen changes of pods and claims, which come by other watches than groups
 # kube-scheduler's pods that share a new claim overwrite each other's reservation, and all but one are tried again
+OVERWRITTEN: Final = 'running PreBind plugin "DynamicResources"'
 RETRIES_S: Final = 30.0
+OVERTAKEN: Final = "tried again after a member that had not fitted"
 
 
 class Result(NamedTuple):
-    """What became of a group: its members with a node, or the message of the first failure; and its claims.
+    """What was first decided about a group: its members with a node, or a message; and its claims.
 
     A claim is known by its devices and consumers.
     """
@@ -147,6 +149,8 @@ class GroupsWithDevices:
         self._delete(f"g{number}-ours", bound=True)
         placed = {name for name, result in ours.members.items() if result.startswith("node ")}
         theirs = self._decide(f"g{number}-theirs", THEIRS, min_count, members, of_group=of_group, placed=placed)
+        for name in self._find_overtaken(f"g{number}-theirs"):
+            ours.members[name] = theirs.members[name] = OVERTAKEN
         self._delete(f"g{number}-theirs", bound=False)
         return ours, theirs
 
@@ -201,16 +205,37 @@ class GroupsWithDevices:
         return Result(condition, results, self._used(group))
 
     def _members(self, group: str) -> dict[str, str] | None:
-        """Return each member's node, or the note of its first FailedScheduling event; None while one has neither."""
-        notes, found = find_first_failures(self._api, self.namespace), dict[str, str]()
-        for pod in self._api.items(self._pods):
-            name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
-            if name.startswith(f"{group}-"):
-                if not node and name not in notes:
-                    return None
-                result = f"node {node}" if node else notes[name]
-                found[name.removeprefix(f"{group}-")] = result.replace(group, "GROUP")
+        """Return what was first decided about each member: its node or a message; None while one has neither.
+
+        A member whose reservation was overwritten has the node of its later attempt, as soon as there is one.
+        """
+        found = dict[str, str]()
+        for name, (note, node) in self._read_members(group).items():
+            if not note and not node:
+                return None
+            result = f"node {node}" if node and (not note or note.startswith(OVERWRITTEN)) else note
+            found[name] = result.replace(group, "GROUP")
         return found
+
+    def _find_overtaken(self, group: str) -> list[str]:
+        """Return the members whose second attempt may have found less room than the first.
+
+        Their reservation was overwritten, and a member that had not fitted has been placed since.
+        """
+        members = self._read_members(group)
+        is_late = any(node and note and not note.startswith(OVERWRITTEN) for note, node in members.values())
+        return [name for name, (note, _) in members.items() if is_late and note.startswith(OVERWRITTEN)]
+
+    def _read_members(self, group: str) -> dict[str, tuple[str, str]]:
+        """Return the note of each member's first FailedScheduling event, and its node; each may be empty."""
+        notes = find_first_failures(self._api, self.namespace)
+        names = {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in self._api.items(self._pods)}
+        prefix = f"{group}-"
+        return {
+            name.removeprefix(prefix): (notes.get(name, ""), node)
+            for name, node in names.items()
+            if name.startswith(prefix)
+        }
 
     def _used(self, group: str) -> dict[str, tuple[list[str], list[str]]]:
         found = {}
