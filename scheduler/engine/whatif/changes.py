@@ -13,7 +13,8 @@ that were pending before are tried as well. Does not own: evictions by a drain (
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import msgspec
@@ -86,57 +87,111 @@ def answer_review(
     `classes` are the cluster's priority classes by name, or None if they are unknown. Raises ClusterReviewError if a
     node or workload does not exist or a value is invalid, ManifestError for an invalid manifest.
     """
-    if spec.node_groups is not None:
-        try:
-            node_groups, notes = answer_node_groups(state, spec, classes, report, seed)
-        except (NodeGroupError, PodTemplateError) as e:
-            raise ClusterReviewError(f"nodeGroups: {e}") from e
-        return {**build_empty_status(), "nodeGroups": node_groups, "notes": notes}
-    if spec.upgrade is not None:
-        try:
-            upgrade, notes = compare_versions(state, spec.upgrade, report)
-            return {**build_empty_status(), "upgrade": upgrade, "notes": notes}
-        except UpgradeError as e:
-            raise ClusterReviewError(str(e)) from e
-    if spec.plan is not None:
-        try:
-            plan, notes = answer_plan(state, spec.plan, report, classes, spec.scheduler_name)
-            return {**build_empty_status(), "plan": plan, "notes": notes}
-        except (PlanError, PodTemplateError) as e:
-            raise ClusterReviewError(f"plan: {e}") from e
-    if spec.deschedule is not None:
-        try:
-            deschedule, notes = answer_deschedule(state, spec.deschedule, report, classes, seed)
-            return {**build_empty_status(), "deschedule": deschedule, "notes": notes}
-        except DeschedulePolicyError as e:
-            raise ClusterReviewError(f"deschedule: {e}") from e
-    simulation = Simulation(state, report, seed)
-    if spec.scale_down is not None:
-        try:
-            scale_down = answer_scale_down(simulation, spec.scale_down)
-            unread = [state.unread] if state.unread else []
-            return {**build_empty_status(), "scaleDown": scale_down, "notes": [*unread, *simulation.notes]}
-        except NodeGroupError as e:
-            raise ClusterReviewError(f"scaleDown: {e}") from e
-    if spec.capacity is not None:
-        if not 1 <= spec.capacity.limit <= MAX_CAPACITY:
-            raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {spec.capacity.limit}")
-        try:
-            old, review = list_nodes(simulation), _Review(simulation, classes, spec.scheduler_name)
-            review.apply_all(spec.capacity.changes)
-            capacity = measure_capacity(simulation, spec.capacity, spec.scheduler_name, classes, old)
-            return {**build_empty_status(), "capacity": capacity, "notes": [*review.notes, *simulation.notes]}
-        except PodTemplateError as e:
-            raise ClusterReviewError(f"capacity: object: {e}") from e
-    if spec.consolidate is not None:
-        missing = [name for name in spec.consolidate.nodes or () if simulation.node(name) is None]
-        if missing:
-            raise ClusterReviewError(f'consolidate: nodes "{missing[0]}" not found')
-        consolidation = consolidate(simulation, spec.consolidate)
-        return {**build_empty_status(), "consolidation": consolidation, "notes": [*simulation.notes]}
-    before = _measure(simulation)
-    review = _Review(simulation, classes, spec.scheduler_name)
-    review.apply_all(spec.changes or ())
+    asked = _Asked(state, spec, report, seed, classes)
+    for name, answer in _GOALS.items():
+        if getattr(spec, name) is not None:
+            return answer(asked)
+    return _answer_changes(asked)
+
+
+class _Asked(NamedTuple):
+    """The arguments of `answer_review`."""
+
+    state: WhatIfState
+    spec: ClusterQuestion
+    report: ProgressReport
+    seed: int
+    classes: dict[str, PriorityClass] | None
+
+    def simulate(self) -> Simulation:
+        return Simulation(self.state, self.report, self.seed)
+
+    def review(self, simulation: Simulation) -> _Review:
+        return _Review(simulation, self.classes, self.spec.scheduler_name)
+
+
+@contextmanager
+def _naming(question: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raise a ClusterReviewError that begins with the question's name instead of these errors."""
+    try:
+        yield
+    except errors as e:
+        raise ClusterReviewError(f"{question}: {e}") from e
+
+
+def _answer_node_groups(asked: _Asked) -> ClusterReviewStatus:
+    with _naming("nodeGroups", NodeGroupError, PodTemplateError):
+        groups, notes = answer_node_groups(asked.state, asked.spec, asked.classes, asked.report, asked.seed)
+    return {**build_empty_status(), "nodeGroups": groups, "notes": notes}
+
+
+def _answer_upgrade(asked: _Asked) -> ClusterReviewStatus:
+    assert asked.spec.upgrade is not None  # so in _GOALS, as below
+    try:
+        upgrade, notes = compare_versions(asked.state, asked.spec.upgrade, asked.report)
+    except UpgradeError as e:
+        raise ClusterReviewError(str(e)) from e
+    return {**build_empty_status(), "upgrade": upgrade, "notes": notes}
+
+
+def _answer_plan(asked: _Asked) -> ClusterReviewStatus:
+    assert asked.spec.plan is not None
+    with _naming("plan", PlanError, PodTemplateError):
+        plan, notes = answer_plan(asked.state, asked.spec.plan, asked.report, asked.classes, asked.spec.scheduler_name)
+    return {**build_empty_status(), "plan": plan, "notes": notes}
+
+
+def _answer_deschedule(asked: _Asked) -> ClusterReviewStatus:
+    assert asked.spec.deschedule is not None
+    with _naming("deschedule", DeschedulePolicyError):
+        evictions, notes = answer_deschedule(
+            asked.state, asked.spec.deschedule, asked.report, asked.classes, asked.seed
+        )
+    return {**build_empty_status(), "deschedule": evictions, "notes": notes}
+
+
+def _answer_scale_down(asked: _Asked) -> ClusterReviewStatus:
+    assert asked.spec.scale_down is not None
+    simulation, unread = asked.simulate(), asked.state.unread
+    with _naming("scaleDown", NodeGroupError):
+        scale_down = answer_scale_down(simulation, asked.spec.scale_down)
+    return {
+        **build_empty_status(),
+        "scaleDown": scale_down,
+        "notes": [*([unread] if unread else []), *simulation.notes],
+    }
+
+
+def _answer_capacity(asked: _Asked) -> ClusterReviewStatus:
+    question = asked.spec.capacity
+    assert question is not None
+    if not 1 <= question.limit <= MAX_CAPACITY:
+        raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {question.limit}")
+    simulation = asked.simulate()
+    old, review = list_nodes(simulation), asked.review(simulation)
+    with _naming("capacity: object", PodTemplateError):
+        review.apply_all(question.changes)
+        capacity = measure_capacity(simulation, question, asked.spec.scheduler_name, asked.classes, old)
+    return {**build_empty_status(), "capacity": capacity, "notes": [*review.notes, *simulation.notes]}
+
+
+def _answer_consolidation(asked: _Asked) -> ClusterReviewStatus:
+    question, simulation = asked.spec.consolidate, asked.simulate()
+    assert question is not None
+    missing = [name for name in question.nodes or () if simulation.node(name) is None]
+    if missing:
+        raise ClusterReviewError(f'consolidate: nodes "{missing[0]}" not found')
+    return {
+        **build_empty_status(),
+        "consolidation": consolidate(simulation, question),
+        "notes": [*simulation.notes],
+    }
+
+
+def _answer_changes(asked: _Asked) -> ClusterReviewStatus:
+    simulation = asked.simulate()
+    before, review = _measure(simulation), asked.review(simulation)
+    review.apply_all(asked.spec.changes or ())
     placements, pending, still_pending = simulation.list_placements()
     return {
         **build_empty_status(),
@@ -153,6 +208,18 @@ def answer_review(
         "nodes": list(_compare(before, _measure(simulation))),
         "notes": [*review.notes, *simulation.notes],
     }
+
+
+# By the field of ClusterQuestion that asks for it, the first one counts; without one, changes are asked for.
+_GOALS: Final[dict[str, Callable[[_Asked], ClusterReviewStatus]]] = {
+    "node_groups": _answer_node_groups,
+    "upgrade": _answer_upgrade,
+    "plan": _answer_plan,
+    "deschedule": _answer_deschedule,
+    "scale_down": _answer_scale_down,
+    "capacity": _answer_capacity,
+    "consolidate": _answer_consolidation,
+}
 
 
 class _Review:
