@@ -42,6 +42,7 @@ _DELETES_POD: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")  # 
 _NODE_CHANGES: Final = ("uncordon", "label-node", "remove-taint", "open-node", "clear-taint")
 _CAPACITY_CHANGES: Final = ("add-node", "add-node-like", "add-node-of-kind")
 _WAITS: Final = "await-end"
+UNDO: Final = "undo-rollout"  # kind of a suggestion that no record has: it follows from the pod's workload as it is now
 _MANUAL_CHANGES: Final = (_WAITS, "clear-taint", *_CAPACITY_CHANGES)  # no command of kubectl makes them
 _STRATEGY: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 _STRATEGY_FIELDS: Final = {"Deployment": "strategy", "DaemonSet": "updateStrategy"}  # of kinds whose rollout may surge

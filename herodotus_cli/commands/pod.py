@@ -294,23 +294,30 @@ def _once(
 
         if output.format == BRIEF or not is_document(output.format):  # any other document is that of the service
             answer = _add_group_result(answer, connection, environment)
-            answer = _correct_suggestions(answer, lookup, connection, environment)
+            answer = _correct_suggestions(answer, lookup, arguments, connection, environment)
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
 
 
 def _correct_suggestions(
-    answer: Json, lookup: PodLookup, connection: ConnectionSettings, environment: Environment
+    answer: Json, lookup: PodLookup, arguments: PodArguments, connection: ConnectionSettings, environment: Environment
 ) -> Json:
-    """Return the explanation with suggestions that fit the pod's template, if the pod that it is about exists."""
-    if not lookup.pod or lookup.pod.get("kind") != "Pod" or not answer.get("suggestions"):
+    """Return the explanation with suggestions that fit the template of the pod that it is about, if that one waits.
+
+    To go back to the previous template is one of them where a rollout made the pod. An answer about one node has none.
+    """
+    pod = lookup.pod or {}
+    is_waiting = pod.get("kind") == "Pod" and not pod["spec"].get("nodeName")
+    if answer["kind"] != "PodExplanation" or answer["outcome"]["node"] is not None or arguments.node or not is_waiting:
         return answer
-    if lookup.pod["metadata"].get("uid") != answer["metadata"].get("uid"):
+    if pod["metadata"].get("uid") != answer["metadata"].get("uid"):
         return answer
     from herodotus_answers.live.pods.template_overrides import correct_suggestions  # here, because most pods are placed
+    from herodotus_answers.live.workloads.workload_pods import add_undo
     from herodotus_cli.transport import open_objects
 
-    return correct_suggestions(answer, lookup.pod, open_objects(connection, environment.environ))
+    objects = open_objects(connection, environment.environ)
+    return add_undo(correct_suggestions(answer, pod, objects), pod, objects, environment.now())
 
 
 def _add_group_result(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:

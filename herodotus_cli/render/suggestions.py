@@ -45,13 +45,20 @@ def build_blocks(answer: Json, view: ViewOptions, *, with_commands: bool = True,
 
 def list_fixes(answer: Json, view: ViewOptions, *, with_commands: bool = True) -> list[Fix]:
     """Return the suggestions of an answer as `build_blocks` shows them."""
+    from herodotus_answers.suggestions import UNDO  # here, because most pods are placed
+
     steps = " and ".join(answer["possibleChanges"])
-    fixes = [_describe(each, with_commands=with_commands) for each in answer.get("suggestions") or ()]
+    suggested = answer.get("suggestions") or ()
+    fixes = [_describe(each, with_commands=with_commands) for each in suggested]
     fixes = fixes or ([Fix(steps, None)] if steps else [])
     attempt = answer.get("attempt") or {}  # a pod group's suggestions are of several attempts
-    if fixes and with_commands and attempt.get("startedAt") and attempt.get("source") != "evaluated":
-        of = "checked" if fixes[0].is_checked else "by the attempt"
-        fixes[0] = fixes[0]._replace(notes=(f"{of} {format_ago(attempt['startedAt'], view)}", *fixes[0].notes))
+    if with_commands and attempt.get("startedAt") and attempt.get("source") != "evaluated":
+        is_of_attempt = [each["kind"] != UNDO for each in suggested] or [True] * len(fixes)
+        if True in is_of_attempt:
+            first = is_of_attempt.index(True)
+            of = "checked" if fixes[first].is_checked else "by the attempt"
+            notes = (f"{of} {format_ago(attempt['startedAt'], view)}", *fixes[first].notes)
+            fixes[first] = fixes[first]._replace(notes=notes)
     return fixes
 
 

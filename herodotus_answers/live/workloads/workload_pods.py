@@ -1,7 +1,7 @@
 """Find what keeps the pods of a workload from being ready: one cause for all pods with the same problem.
 
-Owns: which pods have the same problem, and how the decision about a waiting pod becomes a cause. Does not own: the
-states of pods (`pod_state`), decisions and suggestions. Pure.
+Owns: which pods have the same problem, how the decision about a waiting pod becomes a cause, and when a rollout can be
+undone for waiting pods. Does not own: the states of pods (`pod_state`), decisions and the other suggestions. Pure.
 """
 
 from __future__ import annotations
@@ -10,14 +10,23 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.objects import has_ended, is_active, is_incomplete_fit, list_pinned
-from herodotus_answers.live.pod_facts import format_ago, list_containers, make_cause, make_remedy, read_conditions
+from herodotus_answers.live.pod_facts import (
+    find_owner,
+    format_ago,
+    list_containers,
+    make_cause,
+    make_remedy,
+    read_conditions,
+)
 from herodotus_answers.live.pods.outdated_pods import has_newest, is_earlier
 from herodotus_answers.live.pods.pod_state import find_state
-from herodotus_answers.live.workload_objects import is_ready
+from herodotus_answers.live.workload_objects import Workload, is_ready
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from herodotus_answers.live.cluster_objects import ClusterObjects
     from herodotus_answers.live.declarations import LiveCause, PodsInState, Remedy
-    from herodotus_answers.live.workload_objects import Workload
 
 Json = dict[str, Any]
 # Returns the PodExplanation of a pod of the workload that waits for a node, or None if there is none.
@@ -25,6 +34,7 @@ Explain = Callable[[str], "Json | None"]
 _MAX_GROUPS: Final = 4  # of which the state is found, the largest ones
 _MAX_NAMES: Final = 10
 _WAITING: Final = ("pod-waits-for-node", "pod-not-tried")
+_UNDOABLE: Final = ("Deployment", "StatefulSet", "DaemonSet")
 _NOT_PROBLEMS: Final = ("pod-running", "pod-terminating", "pod-succeeded")
 
 
@@ -100,7 +110,8 @@ def _explain_group(pods: Sequence[Json], workload: Workload, explain: Explain) -
         if node := explanation["outcome"]["node"]:
             headline = f"Waits for a node, and fits {node} by an evaluation of now: its scheduler has not placed it"
         text = _describe_waiting(pods, headline.rstrip("."))
-        remedies = _list_remedies(_correct(explanation, pod, workload), pods, workload)
+        suggestions = _insert_undo(_correct(explanation, pod, workload), pods, workload)
+        remedies = [_convert(suggestion, len(pods)) for suggestion in suggestions]
         attempt = explanation["attempt"]
         ago = format_ago(attempt.get("startedAt"), workload.now)  # so that the age of its fixes is known
         source = "evaluated now" if attempt["source"] == "evaluated" else f"last attempt{',' * bool(ago)}{ago}"
@@ -148,8 +159,27 @@ def _find_reason(explanation: Json) -> str | None:
     return str(max(counted)[1]) if counted else None
 
 
-def find_undo(workload: Workload, pods: Sequence[Json]) -> Remedy | None:
-    """Return how to go back to the previous template, or None if that is not known to help waiting `pods`.
+def add_undo(answer: Json, pod: Json, objects: ClusterObjects, now: datetime) -> Json:
+    """Return the PodExplanation of a waiting pod with the suggestion to undo the rollout that made it, if that helps.
+
+    The suggestion is at the place that it has among the remedies of the pod's workload.
+    """
+    owner = find_owner(pod, objects)
+    if owner is None or owner.kind not in _UNDOABLE:
+        return answer
+    workload = Workload(owner.kind, owner.name, pod["metadata"]["namespace"], objects, now)
+    return answer | {"suggestions": _insert_undo(answer["suggestions"], [pod], workload)}
+
+
+def _insert_undo(suggestions: Sequence[Json], pods: Sequence[Json], workload: Workload) -> list[Json]:
+    """Return the suggestions for the first of `pods`, and to undo the rollout, behind those checked for all pods."""
+    undo = _find_undo(workload, pods)
+    whole = sum(bool(suggestion["checked"]) for suggestion in suggestions) if len(pods) == 1 else 0
+    return [*suggestions[:whole], *([undo] if undo else []), *suggestions[whole:]]
+
+
+def _find_undo(workload: Workload, pods: Sequence[Json]) -> Json | None:
+    """Return the suggestion to go back to the previous template, or None if that is not known to help waiting `pods`.
 
     It helps if these have the newest template and pods of the previous one run. kubectl undoes no paused rollout, and
     with OnDelete no controller would replace the waiting pods.
@@ -160,23 +190,45 @@ def find_undo(workload: Workload, pods: Sequence[Json]) -> Remedy | None:
         if spec.get("paused") or len(makers) < 2 or makers[0] is not workload.current:
             return None
         newest, previous = workload.list_active_of(makers[0]), workload.list_active_of(makers[1])
-    elif workload.kind in ("StatefulSet", "DaemonSet"):
+    elif workload.kind in _UNDOABLE:
         if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
             return None
         newest = [pod for pod in workload.active if has_newest(pod, workload.object)]
         previous = [pod for pod in workload.active if is_earlier(pod, workload.object)]
     else:
         return None
-    if not all(pod in newest for pod in pods) or not any(map(is_ready, previous)):
+    names = {pod["metadata"]["name"] for pod in newest}
+    if not all(pod["metadata"]["name"] in names for pod in pods) or not any(map(is_ready, previous)):
         return None
-    text = "go back to the previous template"
+    from herodotus_answers.suggestions import UNDO  # here, because most workloads have no suggestion
+
+    text, deletes = "go back to the previous template", list[str]()
     command = f"kubectl rollout undo {workload.kind.lower()}/{workload.name} -n {workload.namespace}"
+    rights = [("patch", f"{workload.kind.lower()}s.apps")]
     is_ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
     if workload.kind == "StatefulSet" and is_ordered:  # it waits for a pod of the undone template, which never runs
         name = pods[0]["metadata"]["name"]
-        text += f", and delete {name}, which the StatefulSet then makes again from it"
+        text += f", from which the StatefulSet makes {name} again"
         command += f" && kubectl delete pod {name} -n {workload.namespace}"
-    return make_remedy(text, command)
+        deletes.append(f"Pod/{name}")
+        rights.append(("delete", "pods"))
+    return {
+        "kind": UNDO,
+        "object": workload.label,
+        "field": "spec.template",
+        "from": None,
+        "to": None,
+        "also": [],
+        "node": "",
+        "costs": ["application"],
+        "text": text,
+        "command": command,
+        "deletes": deletes,
+        "rollsOut": [workload.label],
+        "rights": [{"verb": verb, "resource": of, "namespace": workload.namespace} for verb, of in rights],
+        "checked": False,
+        "helps": 0,
+    }
 
 
 def _correct(explanation: Json, pod: Json, workload: Workload) -> list[Json]:
@@ -188,16 +240,8 @@ def _correct(explanation: Json, pod: Json, workload: Workload) -> list[Json]:
     return list(correct_suggestions(explanation, pod, workload.objects)["suggestions"])
 
 
-def _list_remedies(suggestions: Sequence[Json], pods: Sequence[Json], workload: Workload) -> list[Remedy]:
-    """Return the suggestions for the first of `pods`, and how to undo the rollout behind those checked for all."""
-    remedies = [_convert(suggestion, len(pods)) for suggestion in suggestions]
-    undo = find_undo(workload, pods)
-    whole = sum(bool(suggestion["checked"]) for suggestion in suggestions) if len(pods) == 1 else 0
-    return [*remedies[:whole], *([undo] if undo else []), *remedies[whole:]]
-
-
 def _convert(suggestion: Json, pods: int) -> Remedy:
-    """Return a suggestion of the engine, which checked it for one of these pods, as a remedy."""
+    """Return a suggestion as a remedy. The engine has checked it for one of these pods, or not at all."""
     from herodotus_answers.suggestions import describe_effect  # here, because most workloads have no suggestion
 
     text = describe_effect(suggestion)

@@ -20,6 +20,7 @@ from herodotus_answers.live.workloads.cron_schedule import parse_schedule
 from herodotus_answers.live.workloads.uncreated_pods import find_uncreated
 from herodotus_answers.live.workloads.workload_autoscaler import explain_autoscaler, find_autoscaler
 from herodotus_answers.live.workloads.workload_codes import CAUSES, STATES
+from herodotus_answers.live.workloads.workload_pods import add_undo
 from herodotus_answers.live.workloads.workload_state import Situation, add_state
 from herodotus_answers.quantities import parse_quantity
 
@@ -621,6 +622,22 @@ def test_a_rollout_whose_pods_wait_may_be_undone(pods: int, commands: list[str])
     ]
     explanation = an_evaluation("web-new-c", True, False)
     assert list_commands("Deployment", *rollout("600m"), *more, a_node("n1"), explanation=explanation) == commands
+
+
+def test_a_pod_that_a_rollout_waits_for_has_the_fixes_that_its_workload_has() -> None:
+    objects = [*rollout("600m"), a_node("n1")]
+    of_workload = list_commands("Deployment", *objects, explanation=an_evaluation("web-new-c", True, False))
+    answer = add_undo(an_evaluation("web-new-c", True, False), objects[-2], a_cluster(*objects), NOW)
+    assert [each["command"] for each in answer["suggestions"]] == of_workload == ["kubectl 0", UNDO, "kubectl 1"]
+    undo = answer["suggestions"][1]
+    assert (undo["rollsOut"], undo["checked"]) == (["Deployment/web"], False)
+    assert undo["rights"] == [{"verb": "patch", "resource": "deployments.apps", "namespace": "shop"}]
+
+
+def test_a_pod_of_the_template_that_runs_is_not_helped_by_an_undone_rollout() -> None:
+    objects = [*rollout("600m"), a_node("n1"), a_pod(("ReplicaSet", "web-old"), "web-old-c", message="0/1 nodes")]
+    answer = add_undo(an_evaluation("web-old-c", True), objects[-1], a_cluster(*objects), NOW)
+    assert [each["command"] for each in answer["suggestions"]] == ["kubectl 0"]
 
 
 @pytest.mark.parametrize("change", ["paused", "none of it runs", "not the newest", "already undone"])
