@@ -20,7 +20,7 @@ from herodotus_client import api_paths
 if TYPE_CHECKING:
     from herodotus_answers.pod_group import OtherMember, PodGroupPlacement
     from herodotus_answers.undecided_group import UndecidedPodGroup
-    from herodotus_cli.commands.pod import LiveFacts
+    from herodotus_cli.live_pods import LiveFacts
     from herodotus_cli.render.screen_elements import Block, ViewOptions
 
 _PLACED = ("Scheduled", "Fits")  # states of groups
@@ -88,7 +88,7 @@ def _read_live_facts(
     """Return which pods hold what the group lacks on the closest node; None if the cluster cannot be read."""
     if not connection.reaches_cluster or answer["shortage"] is None:
         return None
-    from herodotus_cli.commands.pod import read_live_facts  # here and below: most groups are placed
+    from herodotus_cli.live_pods import read_live_facts  # here and below: most groups are placed
     from herodotus_cli.transport.kubectl import KubectlTransport
 
     return read_live_facts(dict(answer), KubectlTransport(connection, environment.environ))

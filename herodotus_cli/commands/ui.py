@@ -179,11 +179,12 @@ def _explain_pod(
 
     If there is no answer, return 404 and why.
     """
-    from herodotus_cli.commands import pod  # here, because the pages ask seldom
+    from herodotus_cli.commands import pod  # here and below, because the pages ask seldom
+    from herodotus_cli.live_pods import PodArguments
 
     documents: list[dict[str, Any]] = []
     collecting = environment._replace(collect=lambda document, _screen: documents.append(dict(document)))
-    arguments = pod.PodArguments(
+    arguments = PodArguments(
         name, namespace, attempt=None, every_node=False, node="", full=False, history=False, timeline=True
     )
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.commands.pod import read_live_facts
+from herodotus_cli.live_pods import read_live_facts
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_cli.transport.api_server_queries import NodePodsQuery, RefusedPodsQuery, RightsQuery
