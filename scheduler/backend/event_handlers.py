@@ -215,6 +215,7 @@ class EventHandlers:
         self.queue.update(pod, self._clock())
         flight = self._in_flight.get(pod.uid)
         if flight is not None:
+            self.nominator.note_status(pod)
             if pod.terminating and self.cache.is_assumed(pod.uid):  # no binding will succeed now
                 self._remove_from_node(pod.uid)
             return

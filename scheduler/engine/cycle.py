@@ -189,7 +189,7 @@ class _Cycle:
         The cycle then chooses this node without evaluating others. The result is None if the node is not feasible or an
         extender fails.
         """
-        name = self.pod.pod.status.nominated_node_name
+        name = self.framework.nominator.find_node(self.pod)
         slot = self.nodes.index.get(name) if name else None
         if slot is None or not self.nodes.live[slot] or self.trace.codes[slot] != 0:
             return None

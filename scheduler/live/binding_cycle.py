@@ -200,7 +200,7 @@ class BindingCycles:
             assert result.chosen is not None
             node = cluster.cache.columns.names[result.chosen]
         cluster.cache.assume(pod, node)
-        cluster.nominator.remove(pod.uid)
+        cluster.nominator.hide(pod.uid)
         framework = self._scheduler.framework(pod)
         evaluated, feasible = int(np.count_nonzero(trace.evaluated)), int(np.count_nonzero(trace.feasible))
         return InFlightBinding(queued, pod, node, framework, result.state, decision, evaluated, feasible)

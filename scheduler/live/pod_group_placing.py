@@ -267,7 +267,7 @@ class GroupPlacer:
         node, pod = cluster.cache.columns.names[result.chosen], replace(queued.pod, running=True)
         each = _AssumedPod(queued, framework, result.state, pod, node)
         cluster.cache.assume(pod, node)
-        cluster.nominator.remove(pod.uid)
+        cluster.nominator.hide(pod.uid)
         permit = _run_reserve_and_permit(each)
         if not isinstance(permit, _Refusal):
             trial.is_schedulable = trial.is_schedulable or not permit

@@ -67,6 +67,9 @@ class FilterDryRun:
         }
         return self._filter_in_order(state, pod, nodes).with_verdicts(rejected, nodes.slots)
 
+    def find_nominated_node(self, pod: PodInfo) -> str:
+        return self._nominator.find_node(pod)
+
     def nominated_pods(self, pod: PodInfo, nodes: NodeColumns) -> dict[int, list[PodInfo]]:
         """Return, by node slot (row index in `nodes`), the other pods that are nominated for the node.
 

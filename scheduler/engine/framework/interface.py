@@ -152,6 +152,9 @@ class DryRun(Protocol):
         those of nodes where nominated pods count.
         """
 
+    def find_nominated_node(self, pod: PodInfo) -> str:
+        """Return the node for which an earlier attempt nominated the pod, or "" if there is none."""
+
     def find_first_failures(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Return each node's first verdict that is not Success, or Success if all filters accept the node.
 

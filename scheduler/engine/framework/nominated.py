@@ -1,6 +1,7 @@
 """Waiting pods that are nominated for a node: by preemption, by an earlier attempt or by their status.
 
-Nominations of this process may be ahead of the API server. Only the loop's thread changes them.
+An attempt's nomination counts before the API server has it: kube-scheduler writes it while it handles the failure, and
+here other threads write it. Only the loop's thread changes nominations.
 
 Source: pkg/scheduler/backend/queue/nominator.go v1.36.
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler.engine.objects.pod import PodInfo
 
@@ -27,10 +28,18 @@ class Nomination:
 CLEARED = Nomination("")
 
 
+class _Unseen(NamedTuple):
+    """A node that this process writes into a pod's status, and the one that the status had then; each may be ""."""
+
+    before: str
+    written: str
+
+
 class Nominator:
     """The waiting pods that are nominated for a node, by pod UID and by node name."""
 
     def __init__(self) -> None:
+        self._unseen: dict[str, _Unseen] = {}  # by pod UID, until the status changes
         self._pods: dict[str, PodInfo] = {}
         self._node_by_uid: dict[str, str] = {}
         self._uids_by_node: dict[str, set[str]] = {}
@@ -38,6 +47,14 @@ class Nominator:
     def node_of(self, uid: str) -> str:
         """Return the name of the node for which the pod with this UID is nominated, or "" if there is none."""
         return self._node_by_uid.get(uid, "")
+
+    def find_node(self, pod: PodInfo) -> str:
+        """Return the node that the pod's status names, or will name once what this process writes is there.
+
+        The result is "" if there is none. It also counts for a pod that is assumed.
+        """
+        unseen = self._unseen.get(pod.uid)
+        return pod.pod.status.nominated_node_name if unseen is None else unseen.written
 
     def nodes(self) -> list[str]:
         """Return the names of the nodes for which pods are nominated."""
@@ -52,26 +69,35 @@ class Nominator:
         return [p for p in self._pods_for(node) if p.priority < pod.priority]
 
     def update_from_status(self, pod: PodInfo) -> None:
-        """Update the nomination of a waiting pod from its new status.
+        """Update the nomination of a waiting pod from its new status."""
+        self.note_status(pod)
+        self._set(pod)
 
-        A status without a node clears the nomination only if the last status named a node. Otherwise, the API server
-        may not have received this process's nomination yet.
-        """
-        nominated = self._pods.get(pod.uid)
-        node = pod.pod.status.nominated_node_name
-        if not node and nominated is not None and not nominated.pod.status.nominated_node_name:
-            node = self._node_by_uid[pod.uid]
-        self._set(pod, node)
+    def note_status(self, pod: PodInfo) -> None:
+        """Let a pod's new status count from now on, unless it is the one that this process has not yet changed."""
+        unseen = self._unseen.get(pod.uid)
+        if unseen is not None and unseen.before != pod.pod.status.nominated_node_name:
+            del self._unseen[pod.uid]
 
     def set_nomination(self, pod: PodInfo, nomination: Nomination | None) -> None:
         """Set the nomination of a pod after an attempt that chose no node.
 
-        If `nomination` is None, the node in the pod's status counts.
+        If `nomination` is None, it is that of before.
         """
-        self._set(pod, pod.pod.status.nominated_node_name if nomination is None else nomination.node)
+        if nomination is not None:
+            before = pod.pod.status.nominated_node_name
+            self._unseen.pop(pod.uid, None)
+            if nomination.node != before:
+                self._unseen[pod.uid] = _Unseen(before, nomination.node)
+        self._set(pod)
 
     def remove(self, uid: str) -> None:
-        """Remove the nomination of the pod with this UID, if there is one."""
+        """Remove the nomination of the pod with this UID, if there is one: the pod does not wait any more."""
+        self._unseen.pop(uid, None)
+        self.hide(uid)
+
+    def hide(self, uid: str) -> None:
+        """Count the pod with this UID, which is assumed, as nominated for no node, until its nomination is set."""
         node = self._node_by_uid.pop(uid, None)
         if node is None:
             return
@@ -98,9 +124,9 @@ class Nominator:
     def _pods_for(self, node: str) -> list[PodInfo]:
         return [self._pods[uid] for uid in sorted(self._uids_by_node.get(node, ()))]
 
-    def _set(self, pod: PodInfo, node: str) -> None:
-        self.remove(pod.uid)
-        if node:
+    def _set(self, pod: PodInfo) -> None:
+        self.hide(pod.uid)
+        if node := self.find_node(pod):
             self._pods[pod.uid] = pod
             self._node_by_uid[pod.uid] = node
             self._uids_by_node.setdefault(node, set()).add(pod.uid)

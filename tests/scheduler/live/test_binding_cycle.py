@@ -250,6 +250,22 @@ class TestPreemption:
         hold.set()
         world.until(lambda: world.writes.bound == [("uid-high", "n")])
 
+    def test_the_nominated_node_comes_first_also_before_the_pod_shows_it(self, world: LoopWorld) -> None:
+        hold, told = threading.Event(), threading.Event()
+
+        def evict(victim: Any, preemptor: Any, node: str) -> None:
+            told.set()
+            assert hold.wait(60)
+
+        world.writes.evict = evict  # type: ignore[method-assign]
+        world.start(pods=[ran("a", "3"), ran("b", "1"), waiting("high", "3").priority(10)])
+        world.until(told.is_set)
+        world.node("ADDED", make_node("empty"))
+        world.pod("DELETED", ran("a", "3"))
+        hold.set()
+        world.until(lambda: world.writes.bound)
+        assert world.writes.bound == [("uid-high", "n")]
+
     def test_a_deleted_preemptor_frees_its_nomination(self, world: LoopWorld) -> None:
         hold, told = threading.Event(), threading.Event()
 

@@ -112,7 +112,7 @@ class DefaultPreemption(BasePlugin):
                 return _reject(reasons.format_reason(refused))
         if pod.pod.spec.preemption_policy == "Never":
             return _reject(NEVER)
-        if _waits_for_victims(pod, nodes, codes):
+        if _waits_for_victims(pod, dry_run.find_nominated_node(pod), nodes, codes):
             return _reject(TERMINATING)
         attempt = PreemptionAttempt(state, pod, nodes, dry_run)
         candidates, refusals = self._try_nodes(attempt, np.flatnonzero(codes == Code.UNSCHEDULABLE))
@@ -194,12 +194,12 @@ class DefaultPreemption(BasePlugin):
         return PostFilterResult(verdict, preemption, Nomination(nominated.node), nominated.pods)
 
 
-def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
-    """Return whether victims of an earlier preemption still terminate on the pod's nominated node.
+def _waits_for_victims(pod: PodInfo, node: str, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
+    """Return whether victims of an earlier preemption still terminate on `node`, for which the pod is nominated.
 
     Only pods of lower priority count. The result is False if the node was rejected with UnschedulableAndUnresolvable.
     """
-    slot = nodes.index.get(pod.pod.status.nominated_node_name or "")
+    slot = nodes.index.get(node)
     if slot is None or not nodes.live[slot] or codes[slot] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return False
     return any(p.priority < pod.priority and _evicted(p) for p in nodes.pods[slot].values())

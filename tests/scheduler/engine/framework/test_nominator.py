@@ -32,6 +32,33 @@ def test_assumed_placement_counts_before_the_api_server_confirms_it() -> None:
     assert nominator.node_of("uid-p") == ""
 
 
+def test_a_nomination_counts_for_the_pod_before_its_status_shows_it() -> None:
+    nominator, waiting = Nominator(), pod()
+    nominator.set_nomination(waiting, Nomination("a"))
+    nominator.hide(waiting.uid)  # assumed in a trial of its group, which is undone
+    assert (nominator.find_node(waiting), nominator.nodes()) == ("a", [])
+    nominator.set_nomination(waiting, None)
+    assert nominator.nodes() == ["a"]
+    nominator.note_status(pod(node="a"))  # seen while it was assumed again
+    assert nominator.find_node(pod()) == ""
+
+
+def test_a_cleared_nomination_does_not_come_back_with_an_older_status() -> None:
+    nominator = Nominator()
+    nominator.set_nomination(pod(node="a"), CLEARED)
+    nominator.update_from_status(pod(node="a"))
+    assert (nominator.find_node(pod(node="a")), nominator.nodes()) == ("", [])
+    nominator.update_from_status(pod(node="b"))  # somebody else's
+    assert nominator.nodes() == ["b"]
+
+
+def test_a_pod_that_is_gone_leaves_nothing_behind() -> None:
+    nominator = Nominator()
+    nominator.set_nomination(pod(), Nomination("a"))
+    nominator.remove("uid-p")
+    assert (nominator.find_node(pod()), nominator.nodes()) == ("", [])
+
+
 def test_attempt_without_a_nomination_keeps_the_status() -> None:
     nominator = Nominator()
     nominator.set_nomination(pod(node="a"), None)
