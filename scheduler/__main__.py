@@ -1,12 +1,6 @@
 """Entry point of `python -m scheduler`, the scheduler's command line."""
 
-import gc
-
-gc.disable()  # while modules are imported: they hold no garbage, and looking for it takes a twelfth of the start
-
-from scheduler.commands.main import main  # noqa: E402
-
-gc.enable()
+from herodotus_serving.programs import run_scheduler
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_scheduler())

@@ -1,4 +1,7 @@
-"""What a scheduler has imported when it decides its first pod, and its shipper: more would only make them late."""
+"""What a scheduler has imported when it decides its first pod, and its shipper: more would only make them late.
+
+Its garbage collections leave out what was imported, too.
+"""
 
 from __future__ import annotations
 
@@ -70,3 +73,13 @@ def test_the_shipper_imports_nothing_of_scheduling() -> None:
         "scheduler.commands",
         "scheduler.commands.ship",
     }
+
+
+def test_garbage_collections_leave_out_imported_objects() -> None:
+    code = (
+        "import gc, sys; from herodotus_serving.programs import run_scheduler; sys.argv = ['', 'run', '--help']\n"
+        "try:\n    run_scheduler()\n"
+        "except SystemExit:\n    print(gc.isenabled(), gc.get_freeze_count() > 10 * gc.get_count()[0])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "True True"
