@@ -1,10 +1,15 @@
 """Credentials: kubeconfig, `--master`, and the surrounding cluster."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from herodotus_kube.credentials import KubeconfigError, find_credentials
+from tests.processes import ROOT
 from tests.support.kubeconfigs import write_kubeconfig
 
 
@@ -51,3 +56,28 @@ def test_rejects_a_malformed_kubeconfig_in_one_line(tmp_path: Path, text: str) -
 def test_in_cluster_ignores_a_kubeconfig(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="Service host"):
         find_credentials(kubeconfig=write_kubeconfig(tmp_path), in_cluster=True)
+
+
+def test_the_service_account_is_read_without_the_readers_of_kubeconfigs() -> None:
+    code = (
+        "import json, sys; from herodotus_kube.credentials import KubeconfigError, find_credentials\n"
+        "try:\n    find_credentials()\n"
+        "except KubeconfigError as e:\n    failed = str(e)\n"
+        "imported = sorted(sys.modules)\n"
+        "from kubernetes.config import load_kube_config\n"
+        "print(json.dumps([failed, imported, callable(load_kube_config)]))"
+    )
+    environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "9"}
+    inherited = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    failed, imported, is_whole_later = json.loads(run.stdout)
+    assert "Service token file does not exist" in failed
+    assert {"kubernetes.config.kube_config", "requests", "pydantic"} & set(imported) == set()
+    assert is_whole_later, "who imports the package afterwards gets the whole"
