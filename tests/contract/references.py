@@ -33,7 +33,7 @@ from herodotus_answers.reason_list import (
 )
 from herodotus_answers.schema import NAME
 from herodotus_endpoint import certificate, maintenance, options
-from herodotus_endpoint.openapi import SCHEMAS
+from herodotus_endpoint.openapi import build_component_schemas
 from herodotus_record import codec
 from herodotus_record.reasons import CATALOGUE, EARLIER
 from herodotus_sim import __main__ as sim
@@ -392,7 +392,9 @@ def _labels(call: ast.Call) -> list[str]:
 
 def record() -> str:
     """Return docs/record.md."""
-    decision, incarnation = (SCHEMAS[f"{NAME}.{kind}"]["properties"] for kind in ("Decision", "Incarnation"))
+    decision, incarnation = (
+        build_component_schemas()[f"{NAME}.{kind}"]["properties"] for kind in ("Decision", "Incarnation")
+    )
     parts = [
         "# The record",
         "For programs that read decisions: every field of the record of one attempt, as in `kubectl herodotus pod NAME"

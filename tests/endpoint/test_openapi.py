@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,13 +24,14 @@ from schemathesis.specs.openapi.checks import (
 
 from herodotus_answers.schema import NAME
 from herodotus_endpoint.api.ingest import PATH as INGEST
-from herodotus_endpoint.openapi import SCHEMAS
+from herodotus_endpoint.openapi import build_component_schemas
 from herodotus_endpoint.resources import RESOURCES
 from herodotus_endpoint.routing import Route
 from herodotus_record import codec
 from herodotus_record.model import Gap, Owner
 from tests.builders import INCARNATION, INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, declared_routes, rows
+from tests.processes import ROOT
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in TABLE.names}
@@ -77,7 +80,13 @@ def test_group_document_has_its_routes_and_kinds(shared: Service) -> None:
 )
 def test_every_field_of_a_response_has_a_description(shared: Service, kind: str, path: str) -> None:
     """Of those that the schema goes into: none is left out of `kubectl explain`."""
-    assert unknown(shared.get(path), SCHEMAS[f"{NAME}.{kind}"]) == []
+    assert unknown(shared.get(path), build_component_schemas()[f"{NAME}.{kind}"]) == []
+
+
+def test_schemas_are_derived_with_the_first_document_and_not_at_the_start() -> None:
+    code = "from herodotus_endpoint import app, openapi; print(openapi.build_component_schemas.cache_info().currsize)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout == "0\n"
 
 
 def unknown(value: Any, explained: Any, path: str = "") -> list[str]:
