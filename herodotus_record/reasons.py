@@ -257,7 +257,7 @@ def parse_reason(words: str) -> Reason:
 
     If the catalogue lacks the sentence, the reason has the code `text` and the sentence as its parameter.
     """
-    for code, pattern in _PATTERNS:
+    for code, pattern in _list_patterns():
         match = pattern.fullmatch(words)
         if match:
             return Reason(code, match.groupdict())
@@ -300,12 +300,17 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("".join(text + (f"(?P<{name}>.*)" if name else "") for text, name in parts))
 
 
-# The most specific sentence is first: fewer parameters, then greater length.
-_PATTERNS: Final = [
-    (code, _pattern(template))
-    for code, template in sorted(
-        (*CATALOGUE.items(), *((code, sentence) for code, _, sentence in EARLIER)),
-        key=lambda item: (item[1].count("{"), -len(item[1])),
-    )
-    if code != "text"
-]
+@cache
+def _list_patterns() -> list[tuple[str, re.Pattern[str]]]:
+    """Return each code with the pattern of its sentence, the most specific first: fewer parameters, then longer.
+
+    Only readers of logs and messages need them, and compiling them takes a hundredth of a scheduler's start.
+    """
+    return [
+        (code, _pattern(template))
+        for code, template in sorted(
+            (*CATALOGUE.items(), *((code, sentence) for code, _, sentence in EARLIER)),
+            key=lambda item: (item[1].count("{"), -len(item[1])),
+        )
+        if code != "text"
+    ]
