@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 
 import pytest
@@ -16,6 +17,24 @@ settings.load_profile("herodotus")
 
 # started in a shell's background we would ignore it, and with us every process that a test starts and interrupts
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", help="run files, and the tests of each, in an order drawn from it")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    seed = config.getoption("shuffle")
+    return [] if seed is None else [f"order: --shuffle {seed}"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        draw = random.Random(seed)
+        ranks = {path: draw.random() for path in dict.fromkeys(item.path for item in items)}
+        items.sort(key=lambda item: (ranks[item.path], draw.random()))
 
 
 class SharedCasesScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
