@@ -114,6 +114,7 @@ class Recorder:
         self._gap: tuple[int, str] | None = None  # first sequence that was lost, and why
         self._unwritten = 0  # bytes of the last frames that found no room
         self._checked_s = self._urgent_s = float("-inf")
+        self._predecessor: tuple[str, int] | None = None  # the previous leader's incarnation and last number, unwritten
 
     def record_decision(self, attempt: AttemptData) -> Decision:
         """Build the decision of an attempt, write it to the spool and return it.
@@ -237,7 +238,8 @@ class Recorder:
             return  # it recorded nothing
         klog.info(2, "An earlier leader recorded decisions", incarnation=of, reached=reached)
         with self._lock:
-            self._write_record(HighWater(self.incarnation, self._next_sequence(), of, reached, self._now_us()))
+            self._predecessor = of, reached
+            self._write_predecessor()
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
         """Return the Lease annotation for the next leader: this incarnation and its last record, written or lost."""
@@ -309,6 +311,7 @@ class Recorder:
         spool's reserved disk space.
         """
         if self._gap is None:
+            self._write_predecessor(urgent=urgent)
             return
         first, reason = self._gap
         own = self._sequence + 1
@@ -319,8 +322,25 @@ class Recorder:
             self._spool.append(frame, urgent=urgent)
             self._sequence, self._gap = own, None
             self.gaps += 1
+            self._write_predecessor(urgent=urgent)
 
-    def _write_record(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> bool:
+    def _write_predecessor(self, *, urgent: bool = False) -> None:
+        """Write what the previous leader recorded, if it was not written yet.
+
+        It takes a number only when it is written, and is tried again until then. If the disk was full for both leaders,
+        nothing else says what the previous one has lost.
+        """
+        if self._predecessor is None:
+            return
+        of, reached = self._predecessor
+        own = self._sequence + 1
+        frame = codec.encode(HighWater(self.incarnation, own, of, reached, self._now_us()))
+        with contextlib.suppress(OSError):
+            self._spool.append(frame, urgent=urgent)
+            self._sequence, self._predecessor = own, None
+            self.recorded += 1
+
+    def _write_record(self, record: Decision | Outcome, columns: NodeColumns | None = None) -> bool:
         """Write a record to the spool, or count it as lost. Return whether it was written.
 
         A decision is preceded by the node rows that changed. After a record was lost, nothing is written before the gap

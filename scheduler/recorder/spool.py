@@ -87,6 +87,7 @@ class Spool:
         self.limit_bytes = limit_bytes
         self.repairs = 0  # segments that were written again
         self._path_of_incarnation = directory / incarnation
+        self._reserve_path = self._path_of_incarnation / "reserve"
         self._fault = ""  # why the open segment cannot be written again
         self._repaired_s = float("-inf")
         self._closed = False
@@ -103,7 +104,6 @@ class Spool:
         self._total = 0
         self._disk_free = 0  # at the last look
         self._free = 0  # bytes that may still be written
-        self._reserve = 0
         self._appends = 0
         self._create_directory(first_segment=1, delivered_sequence=encode_delivered(0))
         self._measure_space()
@@ -208,7 +208,7 @@ class Spool:
             raise SpoolFullError(errno.EBADF, "the spool is closed")
         self._repair()
         self._measure_space()
-        if self._free + (self._reserve if urgent else 0) < more:
+        if (self.limit_bytes - self._total if urgent else self._free) < more:  # whether a gap fits, the disk says
             self._end_full_segment()
             held, most = self._total, self.limit_bytes
             raise SpoolFullError(errno.ENOSPC, f"the spool holds {held} bytes of at most {most}")
@@ -356,15 +356,19 @@ class Spool:
     # --- room ---------------------------------------------------------------------------------------------------
 
     def _measure_space(self) -> None:
-        """Measure the spool's size and the disk's free space, and update the number of writable bytes."""
+        """Measure the spool's size and the disk's free space, and update the number of writable bytes.
+
+        What a released reserve lacks is kept free for gap records.
+        """
         self._total = sum(_get_size(f) for f in self.directory.glob("*/*.seg"))
-        self._reserve = min(RESERVE_BYTES, self.limit_bytes // 16)
+        reserved = _get_size(self._reserve_path)
         try:
             disk = os.statvfs(self.directory)
             self._disk_free = disk.f_bavail * disk.f_frsize
         except OSError:  # deleted: creating it again tells
             self._disk_free = self.limit_bytes
-        self._free = min(self.limit_bytes - self._total - self._reserve, self._disk_free)
+        least = min(RESERVE_BYTES, self.limit_bytes // 16)
+        self._free = min(self.limit_bytes - self._total - least, self._disk_free - (RESERVE_BYTES - reserved))
 
     def _segment_bytes(self, first: int) -> int:
         """Return the size in bytes at which a segment is to end.
@@ -381,13 +385,12 @@ class Spool:
 
         Its disk blocks are kept free for gap records.
         """
-        path = self._path_of_incarnation / "reserve"
-        if _get_size(path) == RESERVE_BYTES:
+        if _get_size(self._reserve_path) == RESERVE_BYTES:
             return
         self._measure_space()
         if self._disk_free < 2 * RESERVE_BYTES:
             return
-        file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        file = os.open(self._reserve_path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
             _write_fully(file, bytes(RESERVE_BYTES), 0)
         finally:
@@ -395,10 +398,10 @@ class Spool:
 
     def _release_reserve(self) -> bool:
         """Truncate the reserve file to free its disk blocks. Return whether it had any."""
-        path = self._path_of_incarnation / "reserve"
-        held = _get_size(path) > 0
+        held = _get_size(self._reserve_path) > 0
         with contextlib.suppress(OSError):
-            os.truncate(path, 0)
+            os.truncate(self._reserve_path, 0)
+        self._free = 0  # the next record measures: the room belongs to gap records
         return held
 
 
@@ -425,5 +428,5 @@ def _get_size(file: Path) -> int:
     """Return a file's size in bytes, or 0 if the file does not exist."""
     try:
         return file.stat().st_size
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0

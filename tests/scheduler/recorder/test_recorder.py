@@ -355,6 +355,21 @@ class TestHighWater:
         recorder.close()
         assert [f.reached for f in spools.frames(tmp_path) if isinstance(f, HighWater)] == [7]
 
+    def test_is_written_later_if_there_is_no_room_for_it(self, tmp_path: Path) -> None:
+        """Of a leader before it whose disk was full as well, nothing else says how many records are missing."""
+        recorder = a_recorder(tmp_path)
+        limit(recorder, 0)
+        recorder.record_predecessor({HIGH_WATER_ANNOTATION: f"{EARLIER} 7"})
+        decide(recorder, cluster())
+        assert list(spools.frames(tmp_path)) == []
+        limit(recorder, 1 << 20)
+        decide(recorder, cluster())
+        gap, earlier, *_, decision = spools.frames(tmp_path)
+        assert (gap.first, gap.last, gap.sequence) == (1, 1, 2)
+        assert earlier == HighWater(recorder.incarnation, 3, EARLIER, 7, 42)
+        assert decision.sequence == 4
+        assert (recorder.dropped, recorder.recorded) == (1, 2)
+
     @pytest.mark.parametrize(
         "value",
         [

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from herodotus_record import codec
 from herodotus_record.model import NodeRows
 from scheduler.recorder import spool as spool_module
-from scheduler.recorder.spool import Spool, SpoolFullError
+from scheduler.recorder.spool import RESERVE_BYTES, Spool, SpoolFullError
 from scheduler.recorder.spool_reader import BATCH_FRAMES, IncarnationSpool, list_incarnations
 from tests.builders import CLUSTER, a_table
 from tests.processes import ROOT, eventually
@@ -184,6 +185,22 @@ def test_a_full_disk_leaves_nothing_of_a_frame(tmp_path: Path, monkeypatch: pyte
             spool.append(encoded_gap(1))
     spool.append(encoded_gap(2))
     assert read_all(reader(tmp_path)) == ["table", 2]
+
+
+def test_the_room_of_a_released_reserve_is_left_to_gap_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the last gap has no room, if the scheduler ends while the disk is full."""
+    spool = a_spool(tmp_path)
+    spool.check()
+    with monkeypatch.context() as m:
+        full(m, 0)
+        with pytest.raises(SpoolFullError):
+            spool.append(encoded_gap(1), urgent=True)
+    freed = SimpleNamespace(f_bavail=RESERVE_BYTES, f_frsize=1)
+    monkeypatch.setattr(os, "statvfs", lambda path: freed)
+    with pytest.raises(SpoolFullError):
+        spool.append(encoded_gap(2))
+    spool.append(encoded_gap(3), urgent=True)
+    assert read_all(reader(tmp_path)) == ["table", 3]
 
 
 @pytest.mark.parametrize("takes", [0, 5], ids=["nothing", "a part"])
