@@ -52,6 +52,7 @@ _os_close: Final = os.close
 _os_write: Final = os.write
 _os_pwrite: Final = os.pwrite
 _os_truncate: Final = os.truncate
+_os_statvfs: Final = os.statvfs
 _os_read: Final = os.read
 _os_getpid: Final = os.getpid
 _os_exit: Final = os._exit
@@ -93,6 +94,7 @@ def install() -> None:
             "write": write_file,
             "pwrite": _pwrite,
             "truncate": _truncate,
+            "statvfs": _statvfs,
             "read": _read,
             "getpid": _getpid,
             "nice": lambda increment: 0,
@@ -490,6 +492,15 @@ def _truncate(path: str | os.PathLike[str], length: int) -> None:
     if process is not None and process.host.disk_is_full:
         process.host.freed_bytes += max(os.path.getsize(path) - length, 0)
     _os_truncate(path, length)
+
+
+def _statvfs(path: str | os.PathLike[str]) -> os.statvfs_result:
+    """Return the room of a disk. A full one has what truncated files have freed."""
+    process, room = current_process(), _os_statvfs(path)
+    if process is None or not process.host.disk_is_full:
+        return room
+    free = process.host.freed_bytes
+    return os.statvfs_result((room.f_bsize, 1, room.f_blocks, free, free, *tuple(room)[5:]))
 
 
 def _reach_disk(process: VirtualProcess, point: str) -> None:

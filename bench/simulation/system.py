@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import shutil
 import signal
 import threading
@@ -61,6 +62,7 @@ RESTART_S: Final = (0.5, 3.0)  # until a kubelet has started a process again
 DATABASE: Final = "herodotus.sqlite"
 CLOCK_JUMP_S: Final = 600.0  # by which a wall clock may jump at most, forwards or backwards
 VERBOSITY: Final = 3  # the verbosity that logs every attempt
+_FIRST_LOST: Final = re.compile(r'"Cannot record decisions.* sequence=1$')
 
 
 def prepare(directory: Path) -> None:
@@ -248,6 +250,14 @@ class SimulatedReplica:
             self.killed_on_full_disk.append(self.process)
         self.process.kill()
 
+    @property
+    def without_room_for_gaps(self) -> list[VirtualProcess]:
+        """The processes that could not report what they lost: killed on a full disk, or without a reserve.
+
+        A scheduler whose first record found no room has no reserve.
+        """
+        return [p for p in self.processes if p in self.killed_on_full_disk or any(map(_FIRST_LOST.search, p.log))]
+
     def kill_children(self) -> None:
         """Send SIGKILL to the child processes: the shipper."""
         for child in standard_library.children:
@@ -367,12 +377,11 @@ class SimulatedSystem:
 
     @property
     def unreported_losses(self) -> int:
-        """How many records killed schedulers may have lost without a report: a decision and a result per attempt.
+        """How many records schedulers may have lost without a gap: a decision and a result per attempt.
 
-        A scheduler that is killed while its disk is full has no room for a gap, and the Lease does not have the records
-        since its last renewal.
+        The Lease does not have the records since its last renewal.
         """
-        return 2 * sum(len(_find_attempts(process)) for r in self.replicas for process in r.killed_on_full_disk)
+        return 2 * sum(len(_find_attempts(process)) for r in self.replicas for process in r.without_room_for_gaps)
 
     def is_delivered(self) -> bool:
         """Return whether the spools of all replicas are delivered."""
@@ -392,12 +401,16 @@ class SimulatedSystem:
         return counts
 
     def attempts_before_kills(self) -> Counter[str]:
-        """Return the number of attempts per pod in the last UNWRITTEN_S seconds of each killed scheduler's log."""
+        """Return the number of attempts per pod in the last UNWRITTEN_S seconds of each killed scheduler's log.
+
+        Of a scheduler without room for gaps, all attempts count.
+        """
         counts: Counter[str] = Counter()
         for replica in self.replicas:
-            for process in replica.killed:
+            without_room = replica.without_room_for_gaps
+            for process in dict.fromkeys([*replica.killed, *without_room]):
                 attempts = _find_attempts(process)
-                lost_s = float("inf") if process in replica.killed_on_full_disk else UNWRITTEN_S
+                lost_s = float("inf") if process in without_room else UNWRITTEN_S
                 counts.update(pod for at, pod in attempts if attempts[-1][0] - at <= lost_s)
         return counts
 

@@ -179,7 +179,7 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
     "pending without a feasible node": (with_history(node(1, "0"), pod(2), **NOTHING), []),
     "pending with a scheduling gate": (with_history(node(1), pod(2, schedulingGates=[{"name": "g"}]), **NOTHING), []),
     "bound without a stored decision, and its record is known to be lost": (
-        replace(GOOD, incarnations=[{"missing": 1, "explainedByGaps": 1}], **NOTHING),
+        replace(GOOD, incarnations=[{"missing": 0, "explainedByGaps": 1}], **NOTHING),
         [],
     ),
     "a part of a gang waits, and fits": (
@@ -188,10 +188,10 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
     ),
     "a part of a gang waits without room": (with_history(node(1), gang_pod(2, "a", "n"), gang_pod(3, "b")), []),
     "sequences missing without a gap": (
-        replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 1}]),
+        replace(GOOD, incarnations=[{"missing": 1, "explainedByGaps": 1}]),
         ["every_attempt_is_stored_once"],
     ),
-    "missing sequences explained by a gap": (replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 2}]), []),
+    "sequences explained by a gap": (replace(GOOD, incarnations=[{"missing": 0, "explainedByGaps": 2}]), []),
     "an attempt without a record": (replace(GOOD, attempts=Counter({"x/a": 2})), ["every_attempt_is_stored_once"]),
     "killed before it was counted": (
         replace(GOOD, attempts=Counter({"x/a": 4}), attempts_before_kills=Counter({"x/a": 3})),
