@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and item.path.is_relative_to(Path(__file__).parent):
             databases = item.callspec.params.values() if hasattr(item, "callspec") else ()
-            if "postgresql" in databases or ("server" in item.fixturenames and "sqlite" not in databases):
+            if "postgresql" in databases or ("postgresql_database" in item.fixturenames and "sqlite" not in databases):
                 item.add_marker(pytest.mark.wide)
 
 
@@ -25,10 +25,20 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[postgresql.Server | None]:
-    """A PostgreSQL for every test that makes a database of its own in it; None where it is not installed."""
-    if not postgresql.BINARIES:
-        yield None
-        return
-    with postgresql.Server() as started:
-        yield started
+def postgresql_database() -> Iterator[Callable[[], str]]:
+    """Return a function that creates an empty database and returns its URL, or skips the test without PostgreSQL.
+
+    All databases are in one server, which starts with the first of them.
+    """
+    servers: list[postgresql.Server] = []
+
+    def create() -> str:
+        if not postgresql.BINARIES:
+            pytest.skip(postgresql.MISSING)
+        if not servers:
+            servers.append(postgresql.Server())
+        return servers[0].database()
+
+    yield create
+    for server in servers:
+        server.stop()

@@ -26,7 +26,6 @@ from herodotus_endpoint.store.read_budget import (
 from herodotus_record import codec
 from herodotus_record.model import Candidate, Frame, Preemption
 from herodotus_serving.wsgi import CANCELLED, CLIENT_LEFT
-from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table
 from tests.endpoint.service import API, Service, a_service, envelope
 
@@ -39,11 +38,9 @@ ENDLESS = sa.text(NUMBERS.format(2_000_000_000, "count(*)"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def either(request: pytest.FixtureRequest, server: postgresql.Server | None, tmp_path: Path) -> Iterator[Service]:
+def either(request: pytest.FixtureRequest, postgresql_database: Callable[[], str], tmp_path: Path) -> Iterator[Service]:
     """A service on each of the two databases."""
-    if request.param == "postgresql" and server is None:
-        pytest.skip(postgresql.MISSING)
-    url = server.database() if request.param == "postgresql" and server else ""
+    url = postgresql_database() if request.param == "postgresql" else ""
     opened = a_service(tmp_path, url=url)
     yield opened
     opened.store.close()

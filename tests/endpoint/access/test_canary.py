@@ -42,7 +42,6 @@ from herodotus_record.model import (
     Reason,
 )
 from herodotus_serving.wsgi import CANCELLED
-from tests import postgresql
 from tests.builders import CLUSTER, a_table
 from tests.endpoint.access.canaries import (
     HIDDEN_NAMESPACE,
@@ -327,10 +326,8 @@ def test_hidden_objects_answer_like_missing_ones(scene: Scene) -> None:
 
 
 @pytest.mark.wide
-def test_answers_of_postgresql_hold_no_hidden_text(tmp_path: Path, server: postgresql.Server | None) -> None:
-    if server is None:
-        pytest.skip(postgresql.MISSING)
-    with open_scene(tmp_path, server.database()) as scene:
+def test_answers_of_postgresql_hold_no_hidden_text(tmp_path: Path, postgresql_database: Callable[[], str]) -> None:
+    with open_scene(tmp_path, postgresql_database()) as scene:
         answers = ask(scene, "tenant", briefly=True, document_routes=True)
         assert not [leak for a in answers if (leak := a.leaks(scene, "tenant"))]
 

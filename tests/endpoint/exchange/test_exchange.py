@@ -5,7 +5,6 @@ import io
 import json
 import stat
 import tracemalloc
-import warnings
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -29,7 +28,6 @@ from herodotus_endpoint.store.schema import DECISIONS
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable
 from scheduler.commands.snapshot import _order
-from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, an_empty_file
 from tests.support.clock import Clock
@@ -45,15 +43,12 @@ Open = Callable[..., Store]
 
 
 @pytest.fixture
-def opened(tmp_path: Path, server: postgresql.Server | None) -> Iterator[Open]:
+def opened(tmp_path: Path, postgresql_database: Callable[[], str]) -> Iterator[Open]:
     """Return a function that opens an empty `sqlite` or `postgresql` database; the test moves `clock`."""
     stores: list[Store] = []
 
     def open_one(kind: str, clock: Clock | None = None) -> Store:
-        if kind == "postgresql" and server is None:
-            warnings.warn(f"export and import are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
-            pytest.skip(postgresql.MISSING)
-        url = server.database() if server and kind == "postgresql" else an_empty_file(tmp_path / f"{len(stores)}.db")
+        url = postgresql_database() if kind == "postgresql" else an_empty_file(tmp_path / f"{len(stores)}.db")
         clock = clock or Clock()
         stores.append(Store(url, clock, clock))
         return stores[-1]

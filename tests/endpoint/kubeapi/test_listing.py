@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 from herodotus_endpoint.kubeapi.watches import Watch
 from herodotus_endpoint.store.labels import LabelCondition
-from tests import postgresql
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
 
@@ -22,13 +20,12 @@ THIRD = a_decision(pod="job-1", namespace="ci", sequence=4)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> Iterator[Service]:
+def service(
+    request: pytest.FixtureRequest, tmp_path: Path, postgresql_database: Callable[[], str]
+) -> Iterator[Service]:
     url = ""
     if request.param == "postgresql":
-        if server is None:
-            warnings.warn(f"lists are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
-            pytest.skip(postgresql.MISSING)
-        url = server.database()
+        url = postgresql_database()
     opened = a_service(tmp_path, url=url)
     labels = {"app": "web", "ver_sion": "1.0", "empty": ""}
     second = a_decision(pod="web-2", sequence=3, rejected=FULL, labels=labels)

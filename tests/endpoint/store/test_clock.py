@@ -18,7 +18,6 @@ from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_record import codec
 from herodotus_record.model import Frame
-from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.service import API
 from tests.processes import ROOT
@@ -57,11 +56,11 @@ class Machine:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def machine(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> Iterator[Machine]:
-    if request.param == "postgresql" and server is None:
-        pytest.skip(postgresql.MISSING)
-    on_postgresql = request.param == "postgresql" and server
-    made = Machine(server.database() if on_postgresql and server else sqlite_url(tmp_path / "herodotus.db"))
+def machine(
+    request: pytest.FixtureRequest, tmp_path: Path, postgresql_database: Callable[[], str]
+) -> Iterator[Machine]:
+    on_postgresql = request.param == "postgresql"
+    made = Machine(postgresql_database() if on_postgresql else sqlite_url(tmp_path / "herodotus.db"))
     yield made
     for store in made.opened:
         store.close()

@@ -3,7 +3,6 @@
 import logging
 import shutil
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,6 @@ from herodotus_endpoint.store.schema import METADATA
 from herodotus_endpoint.store.schema_migration import MIGRATIONS
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap
-from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table, bound
 from tests.support.clock import Clock
 
@@ -43,13 +41,10 @@ ROWS = TABLE.rows(CLUSTER, INCARNATION)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> str:
+def url(request: pytest.FixtureRequest, tmp_path: Path, postgresql_database: Callable[[], str]) -> str:
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "herodotus.db")
-    if server is None:
-        warnings.warn(f"the store is not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
-        pytest.skip(postgresql.MISSING)
-    return server.database()
+    return postgresql_database()
 
 
 @pytest.fixture
@@ -268,11 +263,9 @@ def test_a_review_is_claimed_and_answered_through_another_replica(replicas: Call
     assert not polled.store_answer("001", "c1", ReviewAnswer(b"late", "type"))
 
 
-def test_a_full_disk_of_postgresql_raises_its_own_error(server: postgresql.Server | None) -> None:
+def test_a_full_disk_of_postgresql_raises_its_own_error(postgresql_database: Callable[[], str]) -> None:
     """The server is made to raise the error code, because the test has no disk of its own."""
-    if server is None:
-        pytest.skip(postgresql.MISSING)
-    store = Store(server.database())
+    store = Store(postgresql_database())
     try:
         for code, expected in (("53100", StoreFullError), ("53300", StoreUnavailableError)):
             raising = sa.text(f"DO $$ BEGIN RAISE 'no more' USING ERRCODE = '{code}'; END $$")

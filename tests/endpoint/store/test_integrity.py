@@ -21,7 +21,6 @@ from herodotus_endpoint.store import (
     database_from_url,
     sqlite_url,
 )
-from tests import postgresql
 from tests.builders import CORDONED, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, a_service, rows
 from tests.support.breadth import widen
@@ -67,10 +66,10 @@ def untrue(before: dict[str, TestResponse], after: dict[str, TestResponse]) -> l
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def service(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> Iterator[Service]:
-    if request.param == "postgresql" and server is None:
-        pytest.skip(postgresql.MISSING)
-    opened = a_service(tmp_path, url=server.database() if request.param == "postgresql" and server else "")
+def service(
+    request: pytest.FixtureRequest, tmp_path: Path, postgresql_database: Callable[[], str]
+) -> Iterator[Service]:
+    opened = a_service(tmp_path, url=postgresql_database() if request.param == "postgresql" else "")
     fill(opened)
     yield opened
     opened.store.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,7 +25,6 @@ from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_endpoint.store.schema import USABLE_FROM
 from herodotus_endpoint.store.schema_migration import MIGRATIONS
 from herodotus_record import codec
-from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -44,13 +42,10 @@ class Shape:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> str:
+def url(request: pytest.FixtureRequest, tmp_path: Path, postgresql_database: Callable[[], str]) -> str:
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "herodotus.db")
-    if server is None:
-        warnings.warn(f"migrations are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
-        pytest.skip(postgresql.MISSING)
-    return server.database()
+    return postgresql_database()
 
 
 @pytest.fixture

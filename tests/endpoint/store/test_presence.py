@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,6 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.__main__ import main
 from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, prepare_database, sqlite_url
-from tests import postgresql
 from tests.builders import a_decision, a_table
 from tests.endpoint.service import API, Service, a_service, rows
 
@@ -36,19 +35,15 @@ def codes(service: Service) -> dict[str, int]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def either(request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None) -> Iterator[Service]:
-    if request.param == "postgresql" and server is None:
-        pytest.skip(postgresql.MISSING)
-    opened = a_service(tmp_path, url=server.database() if request.param == "postgresql" and server else "")
+def either(request: pytest.FixtureRequest, tmp_path: Path, postgresql_database: Callable[[], str]) -> Iterator[Service]:
+    opened = a_service(tmp_path, url=postgresql_database() if request.param == "postgresql" else "")
     yield opened
     opened.store.close()
 
 
 @pytest.fixture
-def on_postgresql(tmp_path: Path, server: postgresql.Server | None) -> Iterator[Service]:
-    if server is None:
-        pytest.skip(postgresql.MISSING)
-    opened = a_service(tmp_path, url=server.database())
+def on_postgresql(tmp_path: Path, postgresql_database: Callable[[], str]) -> Iterator[Service]:
+    opened = a_service(tmp_path, url=postgresql_database())
     yield opened
     opened.store.close()
 
@@ -163,10 +158,8 @@ def test_another_program_s_file_is_refused_and_unchanged(tmp_path: Path) -> None
         assert len(before) == file.stat().st_size
 
 
-def test_another_program_s_postgresql_database_is_refused_and_unchanged(server: postgresql.Server | None) -> None:
-    if server is None:
-        pytest.skip(postgresql.MISSING)
-    url = server.database()
+def test_another_program_s_postgresql_database_is_refused_and_unchanged(postgresql_database: Callable[[], str]) -> None:
+    url = postgresql_database()
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE invoices (id INTEGER)")
     with pytest.raises(StoreError, match="it is not a database of this service: it holds the tables invoices"):
@@ -244,22 +237,20 @@ def test_readers_of_a_locked_table_are_answered_in_time(on_postgresql: Service) 
     assert on_postgresql.client.get(EXPLANATION).status_code == 200
 
 
-def test_a_reading_statement_has_a_timeout(server: postgresql.Server | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if server is None:
-        pytest.skip(postgresql.MISSING)
+def test_a_reading_statement_has_a_timeout(
+    postgresql_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("herodotus_endpoint.store.postgresql.STATEMENT_TIMEOUT_S", 0.2)
-    with closing(Store(server.database())) as store:
+    with closing(Store(postgresql_database())) as store:
         with pytest.raises(StoreUnavailableError, match="statement timeout"), store.snapshot() as connection:
             connection.execute(sa.text("SELECT pg_sleep(20)"))
         assert store.reader.measure_sizes().rows["decisions"] == 0
 
 
 def test_a_session_idle_in_a_transaction_loses_the_writer_s_lock(
-    server: postgresql.Server | None, monkeypatch: pytest.MonkeyPatch
+    postgresql_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if server is None:
-        pytest.skip(postgresql.MISSING)
-    url = server.database()
+    url = postgresql_database()
     other = Store(url)  # with the usual timeout, also while it creates the tables on a busy machine
     monkeypatch.setattr("herodotus_endpoint.store.postgresql.IDLE_TIMEOUT_S", 0.5)
     stopped = Store(url)

@@ -3,7 +3,6 @@
 Each store test runs on SQLite and on a real PostgreSQL.
 """
 
-import warnings
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,7 +31,6 @@ from herodotus_endpoint.store.summaries import (
 )
 from herodotus_record import codec
 from herodotus_record.model import NOT_RUN, Decision, Frame, InputColumn, Inputs
-from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
 from tests.support.answers import as_json
@@ -59,14 +57,11 @@ def clock() -> Clock:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(
-    request: pytest.FixtureRequest, tmp_path: Path, server: postgresql.Server | None, clock: Clock
+    request: pytest.FixtureRequest, tmp_path: Path, postgresql_database: Callable[[], str], clock: Clock
 ) -> Iterator[Store]:
     url = sqlite_url(tmp_path / "herodotus.db")
     if request.param == "postgresql":
-        if server is None:
-            warnings.warn(f"tiers are not tested on PostgreSQL: {postgresql.MISSING}", stacklevel=1)
-            pytest.skip(postgresql.MISSING)
-        url = server.database()
+        url = postgresql_database()
     opened = Store(url, clock, clock)
     yield opened
     opened.close()
