@@ -1,4 +1,6 @@
-"""Values for shell completion, from the decisions service: pods, workloads and nodes with decisions, namespaces.
+"""Values for shell completion: pods, workloads, nodes and schedulers with decisions, namespaces, contexts, versions.
+
+Where no decisions service answers, the names are those of the API server's objects. Nothing is evaluated.
 
 Owns: the candidates for a partly typed word. Does not own: parsing the command line (click), the format in which the
 shell gets candidates (`completion`).
@@ -25,6 +27,8 @@ from herodotus_client import api_paths
 Json = dict[str, Any]
 TIMEOUT_S = 2.0  # a user who pressed Tab waits no longer
 DECISION_LIMIT = 500  # newest decisions whose pods are offered
+_NODES = api_paths.cluster_list("v1/nodes")
+_ZONE = "topology.kubernetes.io/zone"
 _NAME = re.compile(r"[A-Za-z0-9._:/-]+")
 _SHORT_KINDS = {"StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Job": "job"}
 
@@ -93,48 +97,123 @@ def plan_targets(ctx: click.Context, parameter: click.Parameter, word: str) -> l
 
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the nodes that any recorded decision considered."""
-    items = _fetch(ctx, lambda connection, get: get(api_paths.node_histories()).get("items", []))
     prefix = "node/" if word.startswith("node/") else ""
+    items = _list_items(ctx, lambda _connection: (api_paths.node_histories(), _NODES))
     return _matching(word, (f"{prefix}{item['metadata']['name']}" for item in items))
+
+
+def zones(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the zones of the cluster's nodes."""
+    return _matching(word, (zone for labels in _list_node_labels(ctx) for zone in (labels.get(_ZONE),) if zone))
+
+
+def label_keys(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the keys of the labels of the cluster's nodes."""
+    return _matching(word, (key for labels in _list_node_labels(ctx) for key in labels))
+
+
+def _list_node_labels(ctx: click.Context) -> list[Json]:
+    items = _list_items(ctx, lambda _connection: ("", _NODES))
+    return [item["metadata"].get("labels") or {} for item in items]
 
 
 def namespaces(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the cluster's namespaces, from the API server; none with --cluster."""
+    items = _list_items(ctx, lambda _connection: ("", api_paths.namespaces()))
+    return _matching(word, (item["metadata"]["name"] for item in items))
 
-    def fetch(connection: ConnectionSettings, _get: Callable[[str], Json]) -> list[Json]:
-        if connection.cluster:
-            return []
-        from herodotus_cli.transport.kubectl import KubectlTransport
 
-        transport = KubectlTransport(connection, environment_of(ctx).environ)
-        return list(transport.get_from_api_server(api_paths.namespaces()).get("items", []))
+def scaled_workloads(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: workloads as `KIND/NAME=`, after which the number of replicas follows."""
+    return [f"{name}=" for name in workloads(ctx, parameter, word)]
 
-    return _matching(word, (item["metadata"]["name"] for item in _fetch(ctx, fetch)))
+
+def schedulers(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the schedulers (profiles) of recent decisions."""
+    return _matching(word, (d["spec"].get("scheduler", {}).get("profile", "") for d in _decisions(ctx)))
+
+
+def contexts(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the contexts of the kubeconfig."""
+    from herodotus_cli.kubeconfig import list_contexts  # here, because few words are contexts
+
+    try:
+        return _matching(word, list_contexts(environment_of(ctx).environ, ctx.params.get("kubeconfig") or ""))
+    except CliError:
+        return []
+
+
+def versions(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the minor versions of Kubernetes whose rules are known, the newest last."""
+    from herodotus_record.kubernetes_version import LATEST_PATCHES  # here, because few words are versions
+
+    return [name for name in (f"v1.{minor}" for minor in LATEST_PATCHES) if name.startswith(word)]
+
+
+def plan_kinds(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`, a list with commas: the kinds of changes of a plan that it lacks."""
+    from herodotus_answers.plans import KINDS  # here, because few words are kinds
+
+    before, comma, last = word.rpartition(",")
+    return [f"{before}{comma}{kind}" for kind in KINDS if kind.startswith(last) and kind not in before.split(",")]
 
 
 def clusters(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the clusters that the user may read, by name, or by ID if they have no name."""
-    items = _fetch(ctx, lambda connection, get: get(api_paths.clusters()).get("items", []))
+    items = _list_items(ctx, lambda _connection: (api_paths.clusters(), ""))
     return _matching(word, (item["displayName"] or item["metadata"]["name"] for item in items))
 
 
 def _decisions(ctx: click.Context, given: str = "") -> list[Json]:
-    """Return the newest decisions in the namespace `given`, or if it is empty in that of -n or of the context."""
+    """Return the newest decisions in the namespace `given`, or if it is empty in that of -n or of the context.
 
-    def fetch(connection: ConnectionSettings, get: Callable[[str], Json]) -> list[Json]:
+    Of a pod of the API server, the result has what is known without a decision.
+    """
+
+    def find_paths(connection: ConnectionSettings) -> tuple[str, str]:
         namespace = environment_of(ctx).resolve_namespace(given or option_values.namespace(ctx), connection)
-        return list(get(api_paths.decisions(namespace, limit=DECISION_LIMIT)).get("items", []))
+        return api_paths.decisions(namespace, limit=DECISION_LIMIT), api_paths.cluster_pods(namespace)
 
-    return _fetch(ctx, fetch)
+    return [item if "pod" in item["spec"] else _describe_pod(item) for item in _list_items(ctx, find_paths)]
 
 
-def _fetch(ctx: click.Context, fetch: Callable[[ConnectionSettings, Callable[[str], Json]], list[Json]]) -> list[Json]:
-    """Call `fetch` with the connection settings and the transport's `get`, and return its list, or [] if it fails."""
+def _describe_pod(pod: Json) -> Json:
+    """Return the part of a decision's document that the pod's object has."""
+    from herodotus_answers.live.objects import find_controller, read_scheduler  # here, because a service knows more
+
+    meta, spec = pod["metadata"], pod["spec"]
+    group = (spec.get("schedulingGroup") or {}).get("podGroupName")
+    about = {"name": meta["name"], "owner": find_controller(pod), "podGroup": group}
+    return {"spec": {"pod": about, "scheduler": {"profile": read_scheduler(pod)}}}
+
+
+def _list_items(ctx: click.Context, find_paths: Callable[[ConnectionSettings], tuple[str, str]]) -> list[Json]:
+    """Return the items of a list of the decisions service, or where it has none, of one of the API server.
+
+    `find_paths` returns the paths of both lists, "" for a list that does not exist. A list that fails has no items.
+    """
+    from herodotus_cli.transport.kubectl import KubectlTransport  # here, because few words need it
+
     environ = environment_of(ctx).environ
     try:
         connection = option_values.connection_settings(ctx, environ)._replace(request_timeout_s=TIMEOUT_S)
-        return fetch(connection, connect(connection, environ).get)
-    except (CliError, click.ClickException, KeyError, TypeError):
+        of_service, of_objects = find_paths(connection)
+    except (CliError, click.ClickException):
+        return []
+    if of_service and not connection.local:
+        transport = connect(connection, environ)
+        get = transport.get_from_service if isinstance(transport, KubectlTransport) else transport.get
+        if items := _get_items(get, of_service):
+            return items
+    if of_objects and connection.reaches_cluster:
+        return _get_items(KubectlTransport(connection, environ).get_from_api_server, of_objects)
+    return []
+
+
+def _get_items(get: Callable[[str], Json], path: str) -> list[Json]:
+    try:
+        return list(get(path).get("items", []))
+    except CliError:
         return []
 
 

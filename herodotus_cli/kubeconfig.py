@@ -1,6 +1,6 @@
-"""The namespace of the current context in the user's kubeconfig.
+"""The contexts of the user's kubeconfig, and the namespace of the current one.
 
-Owns: finding and merging kubeconfig files as kubectl does, the current context, its namespace. Does not own:
+Owns: finding and merging kubeconfig files as kubectl does, the contexts, their namespaces. Does not own:
 credentials; kubectl itself uses those.
 
 Invariant: reads, never writes; of several files the first that sets a value wins.
@@ -22,6 +22,20 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
 
     Raises CliError if a kubeconfig file cannot be read or the context does not exist.
     """
+    contexts, current = _merge(environ, kubeconfig)
+    wanted = context or current
+    if wanted and wanted not in contexts:
+        raise CliError(f'error: context "{wanted}" does not exist')
+    return contexts.get(wanted) or DEFAULT_NAMESPACE
+
+
+def list_contexts(environ: Mapping[str, str], kubeconfig: str = "") -> list[str]:
+    """Return the names of the contexts. Raises CliError if a kubeconfig file cannot be read."""
+    return list(_merge(environ, kubeconfig)[0])
+
+
+def _merge(environ: Mapping[str, str], kubeconfig: str) -> tuple[dict[str, str], str]:
+    """Return the namespaces of the contexts by name, and the name of the current context; "" for those not set."""
     contexts: dict[str, str] = {}
     current = ""
     for path in files(environ, kubeconfig):
@@ -29,10 +43,7 @@ def namespace(environ: Mapping[str, str], kubeconfig: str = "", context: str = "
         current = current or str(config.get("current-context") or "")
         for name, its_namespace in _contexts(config, path):
             contexts.setdefault(name, its_namespace)
-    wanted = context or current
-    if wanted and wanted not in contexts:
-        raise CliError(f'error: context "{wanted}" does not exist')
-    return contexts.get(wanted) or DEFAULT_NAMESPACE
+    return contexts, current
 
 
 def files(environ: Mapping[str, str], kubeconfig: str) -> list[str]:

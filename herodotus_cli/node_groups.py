@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from herodotus_cli import completion_values
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError
@@ -25,6 +26,7 @@ _OPTIONS = (
     click.option(
         "--node-groups-file",
         "shapes_file",
+        type=click.Path(),
         metavar="FILE",
         default="",
         help="Shapes of node groups that the cluster does not describe, YAML or JSON.",
@@ -34,6 +36,7 @@ _OPTIONS = (
         "label_keys",
         multiple=True,
         metavar="KEY",
+        shell_complete=completion_values.label_keys,
         help="A node label that names the node's group, besides the well-known ones; repeatable.",
     ),
 )

@@ -7,7 +7,7 @@ Owns: names and help texts of these options. Does not own: parsing of values (`p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -15,13 +15,29 @@ from herodotus_cli import completion_values
 from herodotus_cli.errors import ServerError
 from herodotus_cli.output_formats import OutputFormat
 from herodotus_cli.parameter_types import Duration, Endpoint, PositiveDuration, ServiceName
+from herodotus_record.units import begin_sentence
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _FIRST_WORD = "herodotus_cli.options.first_word"  # key of `Context.meta`
 
 
-class ConnectionOption(click.Option):
-    """An option that says which cluster a command asks, and how. `kubectl herodotus options` describes it."""
+class SharedOption(click.Option):
+    """An option of many commands, which `kubectl herodotus options` describes.
+
+    The help of a command has it in the words of `brief`, or leaves it out if that is empty.
+    """
+
+    def __init__(self, *args: Any, brief: str = "", **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.brief = brief
+
+
+class ConnectionOption(SharedOption):
+    """An option that says which cluster a command asks, and how."""
+
+
+class PrintOption(SharedOption):
+    """An option that says how an answer is printed."""
 
 
 class PagedHelp(click.Command):
@@ -46,17 +62,32 @@ def _print_help(ctx: click.Context, _parameter: click.Parameter, is_asked: bool)
 
 
 class PluginCommand(PagedHelp):
-    """A command whose help has its own options, and says where those of the connection are described."""
+    """A command whose help has its own options, and says where those are described that it shares with others."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options to the formatter."""
         every = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        own = [option for option in every if not isinstance(option, ConnectionOption)]
+        records = [(option, record) for option in every if (record := option.get_help_record(ctx)) is not None]
         with formatter.section("Options"):
-            formatter.write_dl([record for option in own if (record := option.get_help_record(ctx)) is not None])
-        if len(own) < len(every):
+            formatter.write_dl(
+                [
+                    (names, option.brief if isinstance(option, SharedOption) else text)
+                    for option, (names, text) in records
+                    if not isinstance(option, SharedOption) or option.brief
+                ]
+            )
+        kinds = {type(option) for option in every}
+        shared = [words for kind, words in _DESCRIBED.items() if kind in kinds]
+        if shared:
             formatter.write_paragraph()
-            formatter.write_text("Which cluster is asked, and how (--context, …): kubectl herodotus options")
+            formatter.write_text(f"{begin_sentence(' and '.join(shared))}: kubectl herodotus options")
+
+
+# By the class of shared options: what they are about, for the help of a command that has them.
+_DESCRIBED: Final = {
+    ConnectionOption: "cluster (--context, …)",
+    PrintOption: "output (--color, …)",
+}
 
 
 class CommandWithGoals(PluginCommand):
@@ -71,6 +102,10 @@ class CommandWithGoals(PluginCommand):
     ) -> None:
         super().__init__(*args, **attributes)
         self._goals, self._find_goal = goals, find_goal
+
+    def list_goals(self) -> dict[str, click.Command]:
+        """Return the commands that take this one's place, by the first word."""
+        return {goal: self._find_goal(goal) for goal in self._goals}
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -119,8 +154,17 @@ def _connection_option(*names: str, **attributes: Any) -> Callable[[Command], Co
     return click.option(*names, cls=ConnectionOption, **attributes)
 
 
+def _print_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+    return click.option(*names, cls=PrintOption, **attributes)
+
+
 _CONNECTION = (
-    _connection_option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+    _connection_option(
+        "--context",
+        metavar="NAME",
+        shell_complete=completion_values.contexts,
+        help="Context of the kubeconfig to use.",
+    ),
     _connection_option(
         "--kubeconfig",
         type=click.Path(),
@@ -163,6 +207,7 @@ _CONNECTION = (
     _connection_option(
         "--kubernetes-version",
         metavar="VERSION",
+        shell_complete=completion_values.versions,
         help="With --local: evaluate by the rules of this kube-scheduler, such as v1.34.2 [the cluster's].",
     ),
     _connection_option(
@@ -170,10 +215,20 @@ _CONNECTION = (
     ),
 )
 manifest_option = click.option(
-    "-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin."
+    "-f",
+    "--filename",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    default="",
+    help="A manifest, YAML or JSON; - is stdin.",
 )
 scheduler_option = click.option(
-    "--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler."
+    "--scheduler",
+    metavar="NAME",
+    default="",
+    shell_complete=completion_values.schedulers,
+    help="Decide as if the object named this scheduler.",
 )
 
 
@@ -204,7 +259,7 @@ _IGNORED_NAMESPACE = click.option(
     "--namespace",
     metavar="NAME",
     shell_complete=completion_values.namespaces,
-    help="Ignored, as by kubectl get nodes: the answer is about the whole cluster.",
+    help="Ignored: the answer is about the whole cluster.",
 )
 _ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
 since_option = click.option(
@@ -218,19 +273,20 @@ _SELECTOR = click.option(
     help="Only pods with these labels: key=value, key!=value, key, !key, key in (a,b).",
 )
 _OUTPUT = (
-    click.option(
+    _print_option(
         "-o",
         "--output",
         "format_",
         type=OutputFormat(),
         metavar="FORMAT",
+        brief="wide, json, yaml, brief, name, or a template.",
         help="wide: more columns; json, yaml: the document; brief: its headline, cause and best fix as a line of JSON;"
         " name: KIND/NAME; jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADER:PATH,…: parts of the"
         " document.",
     ),
-    click.option("--utc", is_flag=True, help="Times in UTC instead of ages."),
-    click.option("--no-headers", is_flag=True, help="Print only the rows of tables: no headers and no sentences."),
-    click.option(
+    _print_option("--utc", is_flag=True, help="Times in UTC instead of ages."),
+    _print_option("--no-headers", is_flag=True, help="Print only the rows of tables: no headers and no sentences."),
+    _print_option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",

@@ -190,6 +190,11 @@ def cluster_list(resource: str, *, continued: str = "") -> str:
     return f"/api/{resource}{_query_string({'limit': 500, 'continue': continued or None})}"
 
 
+def cluster_pods(namespace: str) -> str:
+    """Return the API server's path of the first 500 pods of a namespace."""
+    return f"/api/v1/{_namespace_prefix(namespace)}pods?limit=500"
+
+
 def cluster_watch(resource: str, version: str) -> str:
     """Return the path of a watch of the same objects, from a resource version on."""
     return (

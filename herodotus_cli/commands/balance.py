@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from herodotus_cli import option_values, options, parameter_types
+from herodotus_cli import completion_values, option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.option_values import OutputOptions
@@ -83,7 +83,13 @@ class BalanceArguments(NamedTuple):
     metavar="N",
     help="The newest N placements [200].",
 )
-@click.option("--profile", default="", metavar="NAME", help="Only decisions of this profile (spec.schedulerName).")
+@click.option(
+    "--profile",
+    default="",
+    metavar="NAME",
+    shell_complete=completion_values.schedulers,
+    help="Only decisions of this profile (spec.schedulerName).",
+)
 @options.ignored_namespace_option
 @options.watch_option
 @options.output_options

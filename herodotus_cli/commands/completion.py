@@ -15,6 +15,13 @@ from herodotus_cli.environment import environment_of
 
 _BASH = """\
 # kubectl herodotus: completion for bash.  source <(kubectl herodotus completion bash)
+if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    for file in /usr/share/bash-completion/bash_completion /opt/homebrew/etc/profile.d/bash_completion.sh; do
+        [[ -r $file ]] && source "$file" && break
+    done
+    declare -F _get_comp_words_by_ref >/dev/null ||
+        echo "note: to complete kubectl herodotus in bash, install the package bash-completion, as for kubectl" >&2
+fi
 if ! complete -p kubectl >/dev/null 2>&1; then
     source <(kubectl completion bash)
 fi
@@ -93,7 +100,8 @@ def completion(ctx: click.Context, /, shell: str) -> None:
     """Print a script that completes these commands in a shell, with names of pods and nodes.
 
     kubectl completes them once its own completion is loaded and kubectl_complete-herodotus is on PATH, where install.sh
-    puts it. The script loads kubectl's completion, and completes kubectl-herodotus, too.
+    puts it. The script loads kubectl's completion, and completes kubectl-herodotus, too. In bash, kubectl's completion
+    needs the package bash-completion.
 
     \b
     source <(kubectl herodotus completion bash)

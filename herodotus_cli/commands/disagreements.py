@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from herodotus_answers.unrecorded import OBSERVE
-from herodotus_cli import option_values, options
+from herodotus_cli import completion_values, option_values, options
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
@@ -49,7 +49,13 @@ class DisagreementsArguments(NamedTuple):
 @options.selector_option
 @options.since_option
 @sort_option(SORT_KEYS, "the newest first")
-@click.option("--scheduler", default="", metavar="NAME", help="Only decisions of this scheduler (spec.schedulerName).")
+@click.option(
+    "--scheduler",
+    default="",
+    metavar="NAME",
+    shell_complete=completion_values.schedulers,
+    help="Only decisions of this scheduler (spec.schedulerName).",
+)
 @options.watch_option
 @options.output_options
 @options.connection_options

@@ -1,4 +1,4 @@
-"""`kubectl herodotus options`: the options that all commands have, as `kubectl options`.
+"""`kubectl herodotus options`: the options that many commands share, as `kubectl options`.
 
 Owns: this help text. Does not own: the options (`herodotus_cli.options`).
 """
@@ -8,24 +8,41 @@ from __future__ import annotations
 import click
 
 from herodotus_cli.environment import environment_of
-from herodotus_cli.options import PagedHelp
+from herodotus_cli.options import PagedHelp, connection_options, output_options
+
+
+@click.command
+@output_options
+def _printing() -> None:
+    """Hold the options of commands that print an answer."""
+
+
+@click.command
+@connection_options
+def _asking() -> None:
+    """Hold the options of commands that ask a cluster."""
+
+
+_SECTIONS = {
+    "Options of the commands that ask a cluster": _asking,
+    "Options of the commands that print an answer": _printing,
+}
 
 
 class OptionsCommand(PagedHelp):
-    """The command whose help has the options of the group."""
+    """The command whose help has the options that commands share."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options to the formatter."""
-        group = ctx.find_root()
-        given = group.command.get_params(group)
-        with formatter.section("Options of the commands that ask a cluster"):
-            formatter.write_dl([record for option in given if (record := option.get_help_record(group)) is not None])
+        for title, command in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([r for option in command.params if (r := option.get_help_record(ctx)) is not None])
 
 
-@click.command(cls=OptionsCommand, short_help="List the options of the commands that ask a cluster.")
+@click.command(cls=OptionsCommand, short_help="List the options that the commands share.")
 @click.pass_context
 def options(ctx: click.Context) -> None:
-    """List the options that say which cluster a command asks, and how.
+    """List the options that say which cluster a command asks, and how it prints the answer.
 
     The answers come from the decisions service, which records every scheduling decision. It is reached through the API
     server with your kubeconfig, or directly with --endpoint. Where there is none, the cluster is read with your rights

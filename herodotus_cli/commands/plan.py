@@ -31,6 +31,7 @@ _WATCH = click.option(
 _FOLLOW = click.option(
     "--follow",
     metavar="KIND[/N]",
+    shell_complete=completion_values.plan_kinds,
     default="",
     help="With --watch: the plan of this kind (the N-th, as by --all) [the first that can be followed].",
 )
@@ -55,7 +56,13 @@ def _find_goal(name: str) -> click.Command:
 )
 @options.manifest_option
 @options.namespace_option
-@click.option("--kinds", metavar="KIND,…", default="", help=f"Kinds of changes that are allowed [{','.join(KINDS)}].")
+@click.option(
+    "--kinds",
+    metavar="KIND,…",
+    default="",
+    shell_complete=completion_values.plan_kinds,
+    help=f"Kinds of changes that are allowed [{','.join(KINDS)}].",
+)
 @click.option(
     "--max-steps",
     type=parameter_types.WholeNumber(1, MAX_CHANGES),

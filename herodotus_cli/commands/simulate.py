@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from herodotus_answers.simulation_questions import SimulationQuestion, TraceQuestion, TuningQuestion
-from herodotus_cli import option_values, options
+from herodotus_cli import completion_values, option_values, options
 from herodotus_cli.environment import environment_of
 from herodotus_cli.parameter_types import WholeNumber
 
@@ -31,6 +31,7 @@ _REMOVE_NODES = click.option(
 )
 _PRICES = click.option(
     "--prices",
+    type=click.Path(),
     metavar="FILE",
     help="Prices of nodes: CSV with the columns name or LABEL, and per_hour.",
 )
@@ -42,6 +43,7 @@ _PROCESSES = click.option(
 )
 _RESUME = click.option(
     "--resume",
+    type=click.Path(),
     metavar="FILE",
     help="Keep each run in this file when it ends, and continue with the runs that it has.",
 )
@@ -87,6 +89,7 @@ def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, s
     "kubernetes_versions",
     multiple=True,
     metavar="VERSION",
+    shell_complete=completion_values.versions,
     help="Rules of this kube-scheduler, such as v1.34.2; repeat it to compare several [each configuration's].",
 )
 @_REMOVE_NODES
@@ -96,7 +99,10 @@ def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, s
 @_PROCESSES
 @click.option("--pod", metavar="NAMESPACE/NAME", help="Why two variants decide differently about this pod.")
 @click.option(
-    "--parquet", metavar="FILE", help="Also write the figures to this Parquet file: a new one, or with --resume any."
+    "--parquet",
+    type=click.Path(),
+    metavar="FILE",
+    help="Also write the figures to this Parquet file: a new one, or with --resume any.",
 )
 @_RESUME
 @options.output_options
@@ -154,7 +160,12 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     metavar="FILE",
     help="Present configuration [the default profile].",
 )
-@click.option("--kubernetes-version", metavar="VERSION", help="Rules of this kube-scheduler, such as v1.34.2.")
+@click.option(
+    "--kubernetes-version",
+    metavar="VERSION",
+    shell_complete=completion_values.versions,
+    help="Rules of this kube-scheduler, such as v1.34.2.",
+)
 @_REMOVE_NODES
 @_PRICES
 @click.option(

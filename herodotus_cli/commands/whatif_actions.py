@@ -32,9 +32,17 @@ _COMMON = (
 )
 _INHERITED = ("cluster_files", "namespace", *option_values.CONNECTION_NAMES)
 _NODES = click.argument("nodes", metavar="NODE…", nargs=-1, required=True, shell_complete=completion_values.nodes)
-_ITEMS = click.argument("words", metavar="NODE… CHANGE…", nargs=-1, required=True)
+_ITEMS = click.argument(
+    "words", metavar="NODE… CHANGE…", nargs=-1, required=True, shell_complete=completion_values.nodes
+)
 _FILE = click.option(
-    "-f", "--filename", "file", metavar="FILE", required=True, help="A file, YAML or JSON; - is stdin."
+    "-f",
+    "--filename",
+    "file",
+    type=click.Path(),
+    metavar="FILE",
+    required=True,
+    help="A file, YAML or JSON; - is stdin.",
 )
 
 Builder = Callable[[click.Context, Environment], list[Json]]
@@ -284,18 +292,32 @@ _LIKE = click.option(
 _COUNT = click.option(
     "--count", type=parameter_types.WholeNumber(1, MAX_PODS), default=1, metavar="N", help="How many [1]."
 )
-_ZONE = click.option("--zone", default="", metavar="ZONE", help="Their zone [that of the copied node].")
+_ZONE = click.option(
+    "--zone",
+    default="",
+    metavar="ZONE",
+    shell_complete=completion_values.zones,
+    help="Their zone [that of the copied node].",
+)
 _REPLICAS = click.option(
     "--replicas",
     type=parameter_types.WholeNumber(0, MAX_PODS),
     metavar="N",
     help="Pods of each [the object's replicas].",
 )
-_WORKLOADS = click.argument("words", metavar="KIND/NAME=N…", nargs=-1, required=True)
+_WORKLOADS = click.argument(
+    "words", metavar="KIND/NAME=N…", nargs=-1, required=True, shell_complete=completion_values.scaled_workloads
+)
 
 
 @options.command(name="upgrade")
-@click.option("--to", metavar="VERSION", required=True, help="The version of Kubernetes, such as v1.36.")
+@click.option(
+    "--to",
+    metavar="VERSION",
+    required=True,
+    shell_complete=completion_values.versions,
+    help="The version of Kubernetes, such as v1.36.",
+)
 @click.option(
     "--all-pods", "every_pod", is_flag=True, help=f"Every pod, not only {PODS_PER_WORKLOAD} of each workload."
 )
@@ -320,7 +342,13 @@ def upgrade(ctx: click.Context, /, **_given: object) -> None:
 
 
 @options.command(name="deschedule")
-@click.option("--policy", metavar="FILE", required=True, help="The descheduler's policy, YAML or JSON; - is stdin.")
+@click.option(
+    "--policy",
+    type=click.Path(),
+    metavar="FILE",
+    required=True,
+    help="The descheduler's policy, YAML or JSON; - is stdin.",
+)
 @click.option(
     "--pod",
     "pods",

@@ -97,15 +97,22 @@ class KubectlTransport:
         self._kubectl = KubectlCommand(connection, environ)
 
     def get(self, path: str) -> dict[str, Any]:
-        run = self._run_on_working_route(path, self._run)
-        if not run.returncode:
-            return _parse(run.stdout, "the decisions service")
-        failure = self._failure(_stderr(run))
+        try:
+            return self.get_from_service(path)
+        except CliError as e:
+            failure = e
         if path != api_paths.service_version() and self.has_no_service(failure):
             return self._answer_locally(failure, lambda local: local.get(path))
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
             failure.details = _parse_logged_details(_stderr(self._run(self._kubectl.service_path(path), _LOG_BODIES)))
         raise failure
+
+    def get_from_service(self, path: str) -> dict[str, Any]:
+        """Return the JSON document at a path of the decisions service. Raises CliError, also if there is no service."""
+        run = self._run_on_working_route(path, self._run)
+        if run.returncode:
+            raise self._failure(_stderr(run))
+        return _parse(run.stdout, "the decisions service")
 
     def post(self, path: str, document_: Json) -> dict[str, Any]:
         """Send a document with `kubectl create --raw` and return the response document."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from herodotus_cli.commands import ACTION_NAMES, COMMANDS
+from herodotus_cli.commands import ACTION_NAMES, COMMANDS, load_command
+from herodotus_cli.commands.completion import SCRIPTS
 from herodotus_cli.completion import complete
 from herodotus_cli.environment import Environment
+from herodotus_cli.options import CommandWithGoals
+from herodotus_cli.parameter_types import Duration
 from tests.cli.scenes import NOW
 from tests.cli.service import API, Out, Service
 from tests.support.documents import watched_decision
@@ -74,6 +80,10 @@ def words(service: Service, *typed: str) -> list[str]:
         (("pod", "x", "-o", "y"), ["yaml"]),
         (("pod", "--att"), ["--attempt", "--attempts"]),
         (("pod", "-n", "elsewhere", ""), []),
+        (("whatif", "taint", "wor"), ["worker-1", "worker-2"]),
+        (("whatif", "scale", "-n", "shop", "sts"), ["sts/db="]),
+        (("plan", "--kinds", "move,no"), ["move,nodes"]),
+        (("whatif", "upgrade", "--to", "v1.36"), ["v1.36"]),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -81,8 +91,98 @@ def test_completes_words(known: Service, typed: tuple[str, ...], expected: list[
     assert words(known, *typed) == [*expected, ":4"]
 
 
-def test_leaves_file_names_to_the_shell(known: Service) -> None:
-    assert words(known, "pod", "--kubeconfig", "") == [":0"]
+@pytest.mark.parametrize("typed", [("pod", "--kubeconfig", ""), ("whatif", "-f", ""), ("whatif", "create", "-f", "")])
+def test_leaves_file_names_to_the_shell(known: Service, typed: tuple[str, ...]) -> None:
+    assert words(known, *typed) == [":0"]
+
+
+# Values that nothing completes, by option or metavar, and why.
+NOT_COMPLETED = {
+    "--as": "users of the API server are listed nowhere",
+    "--as-group": "groups of the API server are listed nowhere",
+    "--endpoint": "any URL",
+    "--service": "any Service; the default is the one of an installation",
+    "-l": "an expression of labels",
+    "--minimize": "a wrong figure is answered with all of them; the plugin has no scheduler to ask for them",
+    "--maximize": "as --minimize",
+    "--subject-to": "an expression of figures",
+    "--remove-nodes": "a pattern for the nodes of a trace, which may be large",
+    "--pod of simulate": "a pod of a trace, which may be large",
+    "[LINK]": "a link that was copied from a page",
+}
+
+
+def test_every_value_that_can_be_known_is_completed() -> None:
+    found = set[str]()
+    for name, command in list_commands():
+        for parameter in command.params:
+            is_option = isinstance(parameter, click.Option)
+            if not (is_option and parameter.is_flag) and not is_completed(parameter):
+                label = parameter.opts[0] if is_option else str(parameter.metavar)
+                more = f"{label} of {name.split()[0]}"
+                found.add(more if more in NOT_COMPLETED else label)
+    assert found == NOT_COMPLETED.keys()
+
+
+def list_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands by name, and those that take the place of another one, such as `whatif drain`."""
+    for name in COMMANDS:
+        command = load_command(name)
+        yield name, command
+        goals = command.list_goals() if isinstance(command, CommandWithGoals) else {}
+        yield from ((f"{name} {goal}", each) for goal, each in goals.items())
+
+
+def is_completed(parameter: click.Parameter) -> bool:
+    """Return whether values of a parameter are completed, or are numbers or durations."""
+    if isinstance(parameter.type, (click.types.IntParamType, Duration)):
+        return True
+    has_own = parameter._custom_shell_complete is not None
+    return has_own or type(parameter.type).shell_complete is not click.ParamType.shell_complete
+
+
+KUBECTL = """\
+import json, sys
+path = sys.argv[sys.argv.index("--raw") + 1]
+try:
+    print(json.dumps({"items": json.loads(OBJECTS)[path]}))
+except KeyError:
+    sys.exit('Error from server (NotFound): services "herodotus-endpoint" not found')
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (("node", "n"), ["n1", "n2"]),
+        (("pod", "-n", "shop", ""), ["web-5484d601e6-x"]),
+        (("workload", "-n", "shop", ""), ["deploy/web", "rs/web-5484d601e6"]),
+        (("nodegroups", "--label-key", "p"), ["pool"]),
+        (("whatif", "add-nodes", "--zone", ""), ["a", "b"]),
+        (("capacity", "-n", "shop", "--scheduler", ""), ["batch"]),
+        (("pod", "--context", ""), ["east", "west"]),
+    ],
+    ids=" ".join,
+)
+def test_completes_names_of_a_cluster_without_a_service(
+    typed: tuple[str, ...], expected: list[str], tmp_path: Path
+) -> None:
+    zones = {"n1": "a", "n2": "b"}
+    labels = {name: {"topology.kubernetes.io/zone": zone, "pool": "x"} for name, zone in zones.items()}
+    owner = {"kind": "ReplicaSet", "name": "web-5484d601e6", "controller": True}
+    meta = {"name": "web-5484d601e6-x", "namespace": "shop", "ownerReferences": [owner]}
+    objects = {
+        "/api/v1/nodes?limit=500": [{"metadata": {"name": name, "labels": labels[name]}} for name in zones],
+        "/api/v1/namespaces/shop/pods?limit=500": [{"metadata": meta, "spec": {"schedulerName": "batch"}}],
+    }
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!{sys.executable}\nOBJECTS = {json.dumps(objects)!r}\n{KUBECTL}")
+    kubectl.chmod(0o755)
+    contexts = [{"name": name, "context": {}} for name in ("east", "west")]
+    (tmp_path / "config").write_text(json.dumps({"contexts": contexts}))
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(tmp_path / "config"), "HOME": str(tmp_path)}
+    around = Environment(environ, Out(False), lambda: NOW, lambda: 80)
+    assert complete(typed, around).splitlines() == [*expected, ":4"]
 
 
 def test_prints_nothing_when_the_service_is_down(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,3 +215,21 @@ def test_kubectl_lists_the_plugin_without_a_warning(shell: dict[str, str], tmp_p
         [shell["KUBECTL"], "plugin", "list"], env=only_ours, capture_output=True, text=True, check=True
     )
     assert (str(tmp_path / "kubectl-herodotus") in run.stdout, run.stderr) == (True, "")
+
+
+@pytest.mark.parametrize("is_installed", [False, True], ids=["without bash-completion", "with it"])
+def test_the_script_for_bash_says_what_kubectls_completion_lacks(is_installed: bool, tmp_path: Path) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\n")
+    kubectl.chmod(0o755)
+    script = SCRIPTS["bash"].replace("/usr/share/bash-completion", str(tmp_path))
+    if is_installed:
+        (tmp_path / "bash_completion").write_text("_get_comp_words_by_ref() { :; }\n")
+    found = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ("bash-completion" in found.stderr) is not is_installed
