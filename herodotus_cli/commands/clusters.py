@@ -13,10 +13,19 @@ from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_client import api_paths
+
+SORT_KEYS = {
+    "name": SortKey(("displayName",)),
+    "id": SortKey(("metadata", "name")),
+    "age": SortKey(("lastSeenAt",), largest_first=True),
+    "missing": SortKey(("missing",), largest_first=True),
+}
 
 
 @options.command(short_help="List the clusters whose records the service has.")
+@sort_option(SORT_KEYS, "by ID")
 @options.ignored_namespace_option
 @options.output_options
 @options.connection_options
@@ -32,15 +41,19 @@ def clusters(ctx: click.Context, /, **_given: object) -> None:
     kubectl herodotus pod checkout-7d9f-x2k -n shop --cluster cluster-b
     """
     environment = environment_of(ctx)
-    run(option_values.connection_settings(ctx, environment.environ), option_values.output_options(ctx), environment)
+    connection, output = option_values.connection_settings(ctx, environment.environ), option_values.output_options(ctx)
+    run(ctx.params["sort_key"], connection, output, environment)
 
 
-def run(connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
+def run(
+    sort_key: SortKey | None, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
     """Fetch the clusters and print them, or print a sentence on stderr if there are none."""
     answer = environment.fetch(connection, api_paths.clusters(), output, "lists")
     if not answer["items"] and not is_document(output.format):
         print_to_stderr("No clusters with records that you may read.")
         return
+    answer["items"] = sort_rows(answer["items"], sort_key)
     from herodotus_cli.render import lists
 
     environment.print_answer(answer, output, lambda view: lists.build_clusters(answer, view))

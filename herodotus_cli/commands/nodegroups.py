@@ -11,6 +11,15 @@ from herodotus_cli import cluster_review, completion_values, node_groups, option
 from herodotus_cli.cluster_review import ReviewOptions
 from herodotus_cli.commands.whatif import parse_object
 from herodotus_cli.environment import environment_of
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
+
+SORT_KEYS = {
+    "name": SortKey(("name",)),
+    "nodes": SortKey(("nodes",), largest_first=True),
+    "size": SortKey(("size",), largest_first=True),
+    "max-size": SortKey(("maxSize",), largest_first=True),
+    "source": SortKey(("source",)),
+}
 
 
 @options.command(short_help="Show the node groups, and which of them would take a pod.")
@@ -19,6 +28,7 @@ from herodotus_cli.environment import environment_of
 )
 @options.manifest_option
 @options.namespace_option
+@sort_option(SORT_KEYS, "by name", "The groups: ")
 @click.option("--pending", is_flag=True, help="How many new nodes all pending pods need in each group: an estimate.")
 @node_groups.node_group_options
 @options.scheduler_option
@@ -69,10 +79,9 @@ def nodegroups(ctx: click.Context, /, words: tuple[str, ...], file: str, **_give
                 else cluster_review.fetch_object(kind, name, namespace, connection, environment)
             )
             asked |= {"object": obj, "namespace": namespace}
-    cluster_review.run(
-        {"nodeGroups": node_groups.build_question(given, pods, **asked), "schedulerName": given["scheduler"]},
-        ReviewOptions(title, given["cluster_files"], given["every_row"]),
-        connection,
-        option_values.output_options(ctx),
-        environment,
-    )
+    question = {"nodeGroups": node_groups.build_question(given, pods, **asked), "schedulerName": given["scheduler"]}
+    review = ReviewOptions(title, given["cluster_files"], given["every_row"])
+    answer = cluster_review.fetch_answer(question, review, connection, environment)
+    groups = answer["status"]["nodeGroups"]
+    groups["groups"] = sort_rows(groups["groups"], given["sort_key"])
+    cluster_review.print_answer(answer, review, option_values.output_options(ctx), environment)

@@ -15,6 +15,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_of
 from herodotus_cli.errors import NotEvaluatedError, ServerError
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
@@ -23,12 +24,20 @@ if TYPE_CHECKING:
     from herodotus_cli.live_pods import LiveFacts
     from herodotus_cli.render.screen_elements import Block, ViewOptions
 
+SORT_KEYS = {
+    "name": SortKey(("pod",)),
+    "position": SortKey(("position",)),
+    "status": SortKey(("state",)),
+    "node": SortKey(("node",)),
+    "attempt": SortKey(("attempt",), largest_first=True),
+}
 _PLACED = ("Scheduled", "Fits")  # states of groups
 
 
 @options.command(short_help="Show how a group's pods were placed together, or which blocks it.")
 @click.argument("podgroup", metavar="NAME", shell_complete=completion_values.pod_groups)
 @options.namespace_option
+@sort_option(SORT_KEYS, "the order in which they were decided", "The pods: ")
 @options.watch_option
 @options.output_options
 @options.connection_options
@@ -46,19 +55,30 @@ def podgroup(ctx: click.Context, /, podgroup: str, **_given: object) -> None:
     environment = environment_of(ctx)
     connection = option_values.connection_settings(ctx, environment.environ)
     namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
-    run(object_names.parse_pod_group(podgroup), namespace, connection, option_values.output_options(ctx), environment)
+    name, output = object_names.parse_pod_group(podgroup), option_values.output_options(ctx)
+    run(name, namespace, ctx.params["sort_key"], connection, output, environment)
 
 
 def run(
-    name: str, namespace: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+    name: str,
+    namespace: str,
+    sort_key: SortKey | None,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
     """Fetch how a group was placed, and print it. With --watch, repeat it when decisions change."""
-    once = partial(_once, name, namespace, connection, output)
+    once = partial(_once, name, namespace, sort_key, connection, output)
     environment.run_or_watch(once, connection, output, namespace)
 
 
 def _once(
-    name: str, namespace: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+    name: str,
+    namespace: str,
+    sort_key: SortKey | None,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
     path = api_paths.pod_group_placement(namespace, name)
     try:
@@ -67,8 +87,12 @@ def _once(
         undecided = _answer_undecided(name, namespace, connection, environment, e)
         if undecided is None:
             raise e.with_hints(not_found.pod_group_hints(e)) from None
+        if sort_key:
+            undecided["pods"] = sort_rows(undecided["pods"], sort_key)
         environment.print_answer(undecided, output, lambda view: _build_undecided_screen(undecided, view))
         return
+    if sort_key:
+        answer["pods"] = sort_rows(answer["pods"], sort_key)
     from herodotus_cli.render import pod_group as screen
 
     if connection.reaches_cluster and answer["state"] not in _PLACED and "otherMembers" not in answer:

@@ -151,6 +151,15 @@ def ask(cluster: Path, *words: str) -> Ran:
     return command(*named, "--cluster-file", str(cluster), *more)
 
 
+@pytest.mark.parametrize(("key", "first"), [("name", "gpu"), ("size", "md-0"), ("{.source}", "md-0")])
+def test_node_groups_are_sorted(cluster: Path, key: str, first: str) -> None:
+    document = json.loads(ask(cluster, "nodegroups", "--sort-by", key, "-o", "json").out)
+    groups = document["status"]["nodeGroups"]["groups"]
+    assert groups[0]["name"].endswith(first)
+    rows = ask(cluster, "nodegroups", "--sort-by", key, "--no-headers").out.splitlines()
+    assert [row.split()[0] for row in rows[: len(groups)]] == [group["name"] for group in groups]
+
+
 def test_requested_memory_is_the_same_on_every_screen(cluster: Path) -> None:
     """3.61Gi of requests are never shown as 3.6Gi: what pods ask for is rounded up."""
     pod = a_pod("odd", "n0")

@@ -127,6 +127,10 @@ def test_lists_clusters_within_80_columns(service: Service, url: str) -> None:
     assert [(row[0], row[1]) for row in rows[1:]] == [(CLUSTER, "–"), (OTHER, "sender-b")]
     items = json.loads(command("clusters", "--endpoint", url, "-o", "json").out)["items"]
     assert [(c["incarnations"], c["missing"], c["explainedByGaps"]) for c in items] == [(1, 4, 3), (1, 0, 0)]
+    by_gaps = command("clusters", "--endpoint", url, "--sort-by", "missing", "--no-headers").out
+    assert [row.split()[0] for row in by_gaps.splitlines()] == [CLUSTER, OTHER]
+    by_name = command("clusters", "--endpoint", url, "--sort-by", "name", "--no-headers").out
+    assert [row.split()[0] for row in by_name.splitlines()] == [OTHER, CLUSTER]  # which has no name
     (only,) = json.loads(command("clusters", "--endpoint", url, "--cluster", "sender-b", "-o", "json").out)["items"]
     assert only == items[1]
 

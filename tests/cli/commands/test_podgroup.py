@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -48,6 +49,25 @@ def test_the_screen_is_imported_while_the_request_runs(
             thread.join()
     assert "Both pods placed on 1 node." in ran.out
     assert (ran.code, failed, capsys.readouterr().err) == (0, [], "")
+
+
+def test_the_pods_of_a_group_are_sorted(service: Service) -> None:
+    pods = [
+        {**member, "namespace": "ml", "uid": "u", "state": "Bound", "provisional": False, "attempt": 1, "reason": None}
+        for member in (
+            {"pod": "b", "position": 1, "node": "n9"},
+            {"pod": "a", "position": 2, "node": "n10"},
+            {"pod": "c", "position": None, "node": "n2"},
+        )
+    ]
+    service.answer(PATH, answer() | {"pods": pods})
+
+    def list_pods(key: str) -> list[str]:
+        ran = command("podgroup", "train", "-n", "ml", "--endpoint", service.url, "--sort-by", key, "-o", "json")
+        return [pod["pod"] for pod in json.loads(ran.out)["pods"]]
+
+    assert (list_pods("name"), list_pods("node")) == (["a", "b", "c"], ["c", "b", "a"])
+    assert list_pods("position") == ["b", "a", "c"]
 
 
 def test_an_unknown_group_is_named_with_similar_ones(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
