@@ -191,18 +191,20 @@ def _describe_two_pods(pods: tuple[str, str], was: str, now: str, names: Sequenc
 
 
 def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Difference]:
-    """Return how the largest free amount on any node changed, for each resource that the pod requests.
+    """Return how the largest free amount on any node that is open to the pod changed, for each resource it requests.
 
-    Nodes that one of the decisions did not evaluate do not count. A resource is left out if a node had enough of it
-    both before and after.
+    A node is open if no filter rejected it first for another reason than amounts: the room on a node whose taint is not
+    tolerated changes nothing for the pod. Nodes that one of the decisions did not evaluate do not count. A resource is
+    left out if a node had enough of it both before and after.
     """
     differences = list[Difference]()
     skipped = _list_not_evaluated(before) | _list_not_evaluated(after)
     for resource, requested in sorted(after.decision.pod.requests.items()):
         then, now = _find_most_free(before, resource, skipped), _find_most_free(after, resource, skipped)
         if then and now and then[0] != now[0] and min(then[0], now[0]) < requested:
-            amounts = f"{format_available(resource, then[0])} → {format_available(resource, now[0])}"
-            text = f"largest free {resource} on a node: {amounts} ({now[1]})"
+            was, has = (format_available(resource, amount) for amount, _ in (then, now))
+            of = f" ({then[1]})" if then[1] != now[1] else ""
+            text = f"largest free {resource} on a node: {was}{of} → {has} ({now[1]})"
             differences.append(
                 _of_nodes("room", CLUSTER, [now[1]], text) | {"resource": resource, "before": then[0], "after": now[0]}
             )
@@ -216,9 +218,16 @@ def _list_not_evaluated(recorded: RecordedDecision) -> set[str]:
 
 
 def _find_most_free(recorded: RecordedDecision, resource: str, skipped: Container[str]) -> tuple[int, str] | None:
-    names = recorded.table.names
-    evaluation = recorded.decision.evaluation
-    slots = [slot for slot, e in enumerate(evaluation) if e == Evaluation.EVALUATED and names[slot] not in skipped]
+    """Return the largest free amount on the nodes that are open to the pod, and the node's name; None without nodes."""
+    names, d = recorded.table.names, recorded.decision
+    closed = {
+        slot
+        for (position, number), slots in find_first_rejections(d).items()
+        if all(reason.code != "insufficient" for reason in d.filters[position].verdicts[number].reasons)
+        for slot in slots
+    }
+    evaluated = (slot for slot, e in enumerate(d.evaluation) if e == Evaluation.EVALUATED and slot not in closed)
+    slots = [slot for slot in evaluated if names[slot] not in skipped]
     if not slots:
         return None
     best = max(slots, key=lambda slot: recorded.table.free(slot, resource))

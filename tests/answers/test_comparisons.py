@@ -16,6 +16,7 @@ from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_dec
 
 NODES = ("worker-1", "worker-2", "worker-3")
 FULL = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in NODES}
+FULL_OR_TAINTED = FULL | {"worker-3": {"TaintToleration": TAINTED, "NodeResourcesFit": INSUFFICIENT_CPU}}
 POINTS = {"worker-1": {"NodeResourcesFit": 40, "ImageLocality": 9}, "worker-2": {"NodeResourcesFit": 60}}
 SECOND_US = 1_000_000
 
@@ -46,8 +47,18 @@ def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: An
             recorded({"worker-1": 8000, "worker-2": 8000}, rejected={n: FULL[n] for n in NODES[:2]}),
             [
                 "worker-3 fits now, no longer rejected by NodeResourcesFit",
-                "largest free cpu on a node: 0 → 8 (worker-3)",
+                "largest free cpu on a node: 0 (worker-1) → 8 (worker-3)",
             ],
+        ),
+        (  # worker-3 is closed to the pod: what it has free, and that this changes, is of no use
+            recorded({"worker-1": 7000, "worker-2": 8000}, rejected=FULL_OR_TAINTED),
+            recorded({"worker-1": 7000, "worker-2": 8000, "worker-3": 8000}, rejected=FULL_OR_TAINTED),
+            [],
+        ),
+        (
+            recorded({"worker-1": 7000, "worker-2": 8000}, rejected=FULL_OR_TAINTED, requests={"cpu": 9000}),
+            recorded({"worker-1": 8000, "worker-2": 6000}, rejected=FULL_OR_TAINTED, requests={"cpu": 9000}),
+            ["largest free cpu on a node: 1 (worker-1) → 2 (worker-2)"],
         ),
         (
             recorded(),
@@ -61,7 +72,18 @@ def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: An
         ),
         (recorded(incarnation="a"), recorded(incarnation="b"), ["another scheduler process"]),
     ],
-    ids=["nothing", "requests", "added", "removed", "fits", "fits-no-more", "other-filter", "restarted"],
+    ids=[
+        "nothing",
+        "requests",
+        "added",
+        "removed",
+        "fits",
+        "room-of-closed-node",
+        "room",
+        "fits-no-more",
+        "other-filter",
+        "restarted",
+    ],
 )  # fmt: skip
 def test_changes_between_two_attempts(before: ComparedDecision, after: ComparedDecision, expected: list[str]) -> None:
     assert [change["text"] for change in compare_decisions(before, after)] == expected
