@@ -1,25 +1,25 @@
 """Build the timeline of a pod: from the creation of its owner to its end, each entry with its time and its source.
 
-Owns: which facts become entries, their order and number. Does not own: the state (`pod_state`), reading. Pure.
+Owns: which facts become entries, their order and number. Does not own: how they are folded (`timeline`), the state
+(`pod_state`), reading. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import find_controller
 from herodotus_answers.live.pod_facts import (
     clean,
-    format_times,
     list_containers,
     make_state,
     parse_time,
     read_conditions,
     read_reporter,
 )
+from herodotus_answers.live.timeline import Fact, describe_event, fold_facts
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -30,22 +30,12 @@ MAX_ENTRIES: Final = 100
 _MAX_OWNERS: Final = 4  # a CronJob's pod has two
 
 
-class _Entry(NamedTuple):
-    """An entry before its text is chosen: `short` replaces `text` if the entry before has the same message."""
-
-    at: str
-    source: str
-    text: str
-    message: str = ""
-    short: str = ""
-
-
 def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] = ()) -> list[TimelineEntry]:
     """Return what happened to a pod, oldest first; of more than MAX_ENTRIES entries the last ones.
 
     `attempts` are those of its PodHistory, if a service recorded any.
     """
-    entries = [
+    facts = [
         *_list_owners(pod, objects),
         *_list_object(pod),
         *_list_containers(pod),
@@ -53,18 +43,9 @@ def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] 
         *_list_node(pod, objects),
         *_list_attempts(attempts),
     ]
-    timed = [(time, entry) for entry in entries if (time := parse_time(entry.at)) is not None]
+    timed = [(time, fact) for fact in facts if (time := parse_time(fact.at)) is not None]
     timed.sort(key=lambda item: item[0])
-    return list(_choose_texts([entry for _, entry in timed][-MAX_ENTRIES:]))
-
-
-def _choose_texts(entries: Iterable[_Entry]) -> Iterator[TimelineEntry]:
-    """Yield the entries of a timeline. A message is written out only where it differs from the one before."""
-    before = ""
-    for entry in entries:
-        is_same = bool(entry.message) and entry.message == before
-        yield {"at": entry.at, "source": entry.source, "text": entry.short if is_same else entry.text}
-        before = entry.message or before
+    return list(fold_facts(fact for _, fact in timed))[-MAX_ENTRIES:]
 
 
 def build_timeline_of_gone(answer: Json, objects: ClusterObjects, attempts: Sequence[Json]) -> LiveState:
@@ -81,13 +62,13 @@ def build_timeline_of_gone(answer: Json, objects: ClusterObjects, attempts: Sequ
     return state
 
 
-def _list_owners(pod: Json, objects: ClusterObjects) -> list[_Entry]:
+def _list_owners(pod: Json, objects: ClusterObjects) -> list[Fact]:
     """Return the creation of each owner, and the owners' events about this pod or about pods that they cannot make.
 
     An owner comes after its own owner, and an event after the creation of its object.
     """
     obj, namespace, name = pod, pod["metadata"]["namespace"], pod["metadata"]["name"]
-    entries: list[_Entry] = []
+    entries: list[Fact] = []
     for _ in range(_MAX_OWNERS):
         owner = find_controller(obj)
         if owner is None:
@@ -109,7 +90,7 @@ def _list_owners(pod: Json, objects: ClusterObjects) -> list[_Entry]:
     return entries
 
 
-def _list_object(pod: Json) -> Iterator[_Entry]:
+def _list_object(pod: Json) -> Iterator[Fact]:
     """Yield what the Pod object says: its creation, its conditions, its deletion."""
     meta, status = pod["metadata"], pod.get("status") or {}
     yield _entry(meta.get("creationTimestamp"), "metadata.creationTimestamp", "pod created")
@@ -124,7 +105,7 @@ def _list_object(pod: Json) -> Iterator[_Entry]:
         yield _entry((ends - timedelta(seconds=grace)).isoformat(), "metadata.deletionTimestamp", text)
 
 
-def _list_containers(pod: Json) -> Iterator[_Entry]:
+def _list_containers(pod: Json) -> Iterator[Fact]:
     for container in list_containers(pod):
         source = f"status.{'initContainerStatuses' if container.is_init else 'containerStatuses'}[{container.name}]"
         states = [container.status.get("state") or {}, container.status.get("lastState") or {}]
@@ -137,11 +118,11 @@ def _list_containers(pod: Json) -> Iterator[_Entry]:
                 yield _entry(end.get("finishedAt"), source, text)
 
 
-def _list_events(involved: Json, objects: ClusterObjects) -> Iterable[_Entry]:
+def _list_events(involved: Json, objects: ClusterObjects) -> Iterable[Fact]:
     return [_describe_event(event) for event in objects.list_events(involved)]
 
 
-def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[_Entry]:
+def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[Fact]:
     """Yield since when the pod's node is not ready, and when it got the taints that evict."""
     name = pod["spec"].get("nodeName")
     node = objects.get("Node", name).object if name else None
@@ -155,7 +136,7 @@ def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[_Entry]:
         yield _entry(taint.get("timeAdded"), f"Node/{name} spec.taints", text)
 
 
-def _describe_condition(name: str, condition: Json, source: str) -> _Entry:
+def _describe_condition(name: str, condition: Json, source: str) -> Fact:
     """Return when a condition got its status. Its reason and message may be newer: they can change without the time."""
     reason, message = condition.get("reason"), clean(condition.get("message"))
     why, same = (": ".join(filter(None, (reason, said))) for said in (message, "the same message"))
@@ -164,16 +145,13 @@ def _describe_condition(name: str, condition: Json, source: str) -> _Entry:
     return _entry(condition.get("lastTransitionTime"), source, text, message, f"{became} (now: {same})")
 
 
-def _describe_event(event: Json, before: str = "") -> _Entry:
+def _describe_event(event: Json, before: str = "") -> Fact:
     component = read_reporter(event)
-    often = f" ({times})" if (times := format_times(event)) else ""
     source = f"Event {event.get('reason')}" + (f" of {component}" if component else "")
-    message = clean(event.get("message"))
-    short = f"{before}the same message{often}"
-    return _entry(read_event_time(event), source, f"{before}{message}{often}", message, short)
+    return describe_event(event, source, before)
 
 
-def _list_attempts(attempts: Sequence[Json]) -> Iterator[_Entry]:
+def _list_attempts(attempts: Sequence[Json]) -> Iterator[Fact]:
     """Yield the recorded attempts, oldest first."""
     for attempt in sorted(attempts, key=lambda each: str(each["startedAt"])):
         node, message = f" on {attempt['node']}" if attempt.get("node") else "", clean(attempt.get("message"))
@@ -183,5 +161,5 @@ def _list_attempts(attempts: Sequence[Json]) -> Iterator[_Entry]:
         yield _entry(attempt["startedAt"], source, text, message, f"{ended}, with the same message")
 
 
-def _entry(at: object, source: str, text: str, message: str = "", short: str = "") -> _Entry:
-    return _Entry(str(at or ""), source, text, message, short)
+def _entry(at: object, source: str, text: str, message: str = "", short: str = "") -> Fact:
+    return Fact(str(at or ""), source, text, message, short)

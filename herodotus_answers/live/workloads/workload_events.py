@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
-from herodotus_answers.live.pod_facts import clean, format_ago, format_times, read_conditions
+from herodotus_answers.live.pod_facts import format_ago, format_times, read_conditions
+from herodotus_answers.live.timeline import describe_event, fold_facts
 from herodotus_answers.live.workloads.template_changes import Refusal
 
 if TYPE_CHECKING:
@@ -66,11 +67,8 @@ def find_refusal(workload: Workload, missing: int) -> Refusal | None:
 
 def build_timeline(workload: Workload) -> list[TimelineEntry]:
     """Return the last events of a workload and of what makes its pods, oldest first."""
-    return [
-        {
-            "at": read_event_time(event),
-            "source": f"Event {event.get('reason')} of {about['kind']}/{about['metadata']['name']}",
-            "text": clean(event.get("message")),
-        }
-        for event, about in list_events(workload)[-_MAX_ENTRIES:]
-    ]
+    facts = (
+        describe_event(event, f"Event {event.get('reason')} of {about['kind']}/{about['metadata']['name']}")
+        for event, about in list_events(workload)
+    )
+    return list(fold_facts(facts))[-_MAX_ENTRIES:]

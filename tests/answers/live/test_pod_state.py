@@ -370,27 +370,32 @@ def test_timeline_goes_from_the_owner_to_the_end_and_is_bounded() -> None:
         "StatefulSet/web: create Pod web-0 successful",
         "deletion asked for, with a grace period of 30s",
     ]
-    assert len(build_timeline(pod, a_cluster(pod), [attempt] * 500)) == MAX_ENTRIES
-    again = attempt | {"startedAt": at(28), "number": 2}
-    texts = [entry["text"] for entry in build_timeline(a_pod(), a_cluster(pod), [again, attempt])]
-    assert "attempt 2: Unschedulable, with the same message" in texts
+    many = [attempt | {"message": str(number)} for number in range(500)]
+    assert len(build_timeline(pod, a_cluster(pod), many)) == MAX_ENTRIES
+    again = [attempt | {"startedAt": at(minutes), "number": 30 - minutes} for minutes in range(27)]
+    texts = [entry["text"] for entry in build_timeline(a_pod(), a_cluster(pod), [*again, attempt])]
+    assert texts == ["pod created", "attempt 1: Unschedulable: 0/1 (28 times in 29m)"]
 
 
-def test_timeline_writes_a_message_out_only_where_it_differs_from_the_one_before() -> None:
+def test_timeline_folds_what_is_said_again_and_says_how_often_and_by_whom() -> None:
     message = "0/1 nodes are available: 1 Insufficient cpu"
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     pod = a_pod(node="", status_conditions=[condition | {"lastTransitionTime": at(29)}])
     event = an_event("FailedScheduling", message, "default-scheduler", lastTimestamp=at(27), count=2)
     other = an_event("FailedScheduling", "0/1 nodes: too many pods", "default-scheduler", lastTimestamp=at(26), count=1)
     attempt = {"startedAt": at(28), "number": 1, "state": "Unschedulable", "message": message, "profile": "p"}
-    texts = [entry["text"] for entry in build_timeline(pod, a_cluster(pod, event, other), [attempt])]
-    assert texts == [
+    bound = {"startedAt": at(24), "number": 3, "state": "Bound", "node": "n1", "message": "", "profile": "p"}
+    late = an_event("FailedScheduling", "0/1 nodes: too many pods", "default-scheduler", lastTimestamp=at(23), count=1)
+    entries = build_timeline(pod, a_cluster(pod, event, other, late), [attempt, bound])
+    often = "(2 times in 2m; also record of p, Event FailedScheduling of default-scheduler)"
+    assert [entry["text"] for entry in entries] == [
         "pod created",
-        f"PodScheduled became False (now: Unschedulable: {message})",
-        "attempt 1: Unschedulable, with the same message",
-        "the same message (2 times)",
+        f"PodScheduled became False (now: Unschedulable: {message}) {often}",
         "0/1 nodes: too many pods",
+        "attempt 3: Bound on n1",
+        "the same message",
     ]
+    assert [entry["at"] for entry in entries][1:] == [at(29), at(26), at(24), at(23)]
 
 
 def test_container_without_a_memory_limit_did_not_reach_one() -> None:
