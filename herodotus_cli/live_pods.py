@@ -262,7 +262,8 @@ class LivePodReader:
         """
         pod = lookup.pod or {}
         is_waiting = pod.get("kind") == "Pod" and not pod["spec"].get("nodeName")
-        if not _is_pending(answer) or self._arguments.node or not is_waiting:
+        is_asked = not self._arguments.node and "suggestions" in answer  # an unknown document may lack them
+        if not is_asked or not is_waiting or not _is_pending(answer):
             return answer
         if pod["metadata"].get("uid") != answer["metadata"].get("uid"):
             return answer
