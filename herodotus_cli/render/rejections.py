@@ -66,7 +66,7 @@ def build_node_table(answer: Json, view: ViewOptions) -> list[Block]:
 def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
     """Return a table of verdicts with one row per node and one column per filter that rejects any node.
 
-    Filters that rejected no node share a line. In piped output each filter that ran has a column.
+    Filters that rejected no node share a line, also if that is all. In piped output each filter that ran has a column.
     """
     ran = [f for f in answer["filters"] if not f["skipped"]]
     nodes = answer.get("perNode", ())
@@ -75,7 +75,8 @@ def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
     telling = [f["plugin"] for f in ran if f["rejected"] or view.piped]
     names = {p: p for p in telling} if view.piped else short_plugin_names(telling)
     rows = [[node["node"], *(_verdict(node, plugin, view) for plugin in telling)] for node in nodes]
-    blocks: list[Block] = [build_table(("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling)), rows)]
+    header = ("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling))
+    blocks: list[Block] = [build_table(header, rows)] if telling else []
     return [*blocks, labelled_rows(_uniform(answer))] if any(words for _, words in _uniform(answer)) else blocks
 
 

@@ -244,9 +244,14 @@ class QuestionScreen(ModalScreen[str | None]):
         error = f"{len(matching)} match {text}: Tab takes the next" if matching else f"nothing matches {text}"
         self.query_one("#question", Static).update(f" {escape(error)}")
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        if event.value != self._completed:
-            self._typed, self._completed = event.value, None
+    def on_input_changed(self) -> None:
+        self._note_typed()
+
+    def _note_typed(self) -> None:
+        """Remember what the line has now, unless that is what was completed last, and list what completes it."""
+        value = self.query_one(Input).value
+        if value != self._completed:
+            self._typed, self._completed = value, None
             self.query_one("#question", Static).update(f" {self._label}")
             self._list_completions()
 
@@ -256,6 +261,10 @@ class QuestionScreen(ModalScreen[str | None]):
 
     def action_complete(self) -> None:
         """Complete the typed text to the first of the matching words, or to the next one when called again."""
+        self.query_one(Input).call_later(self._complete)  # after the keys that the line has not handled yet
+
+    def _complete(self) -> None:
+        self._note_typed()
         if self._fitting:
             following = self._fitting.index(self._completed) + 1 if self._completed in self._fitting else 0
             self._completed = self._fitting[following % len(self._fitting)]

@@ -302,7 +302,8 @@ class TopApp(App[None]):
         else:
             placed = list_placements(select_pods(state.pods, namespace=namespace, search=search), _PLACEMENTS)
             self._list("placements").show_rows(placed, writer.placement)
-        self._set("title", self._describe_title(simulation, len(waiting)))
+        matching = sum(not row.members for row in nodes)
+        self._set("title", self._describe_title(simulation, matching, len(waiting)))
         self._set("nodes-header", writer.node_header())
         self._set("waiting-header", writer.waiting_header())
         self._set("placements-header", writer.move_header() if simulation else writer.placement_header())
@@ -313,13 +314,14 @@ class TopApp(App[None]):
             if isinstance(screen, NodeScreen) and screen.is_mounted:
                 screen.show_state()
 
-    def _describe_title(self, simulation: ClusterSimulation | None, waiting: int) -> str:
+    def _describe_title(self, simulation: ClusterSimulation | None, matching: int, waiting: int) -> str:
         if simulation:
             return f" SIMULATED, nothing is changed: {simulation.title}{self.filters()}"
         count = f"{waiting} waiting" if self._has_waiting else "waiting pods: reading …"
         order = f"sort {self._sort}{' reversed' if self._is_reversed else ''}"
         by = f"  by {self._grouping}" if self._grouping != "none" else ""
-        return f" herodotus top  {len(self._state.nodes)} nodes  {count}  {order}{by}{self.filters()}"
+        nodes = f"{matching} of {len(self._state.nodes)}" if self._search else len(self._state.nodes)
+        return f" herodotus top  {nodes} nodes  {count}  {order}{by}{self.filters()}"
 
     def _is_composed(self) -> bool:
         return bool(self.screen_stack) and bool(self.screen_stack[0].query("#status"))

@@ -122,6 +122,13 @@ def test_states_that_no_node_was_rejected() -> None:
     assert "passed all" not in drawn(Scene(placed()), VIEWS["80"])
 
 
+def test_matrix_of_filters_that_no_node_failed_has_no_rows() -> None:
+    answer = explained(a_placed(rejected={}, nodes=NODES), every_node=True)
+    text = drawn(Scene(answer, all_nodes), VIEWS["80"])
+    assert "ALL NODES PASS" in text
+    assert "FILTERS" not in text
+
+
 @pytest.mark.parametrize(
     ("later_s", "said"),
     [

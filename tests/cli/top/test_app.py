@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("textual", reason="NOT RUN: textual is not installed; make setup does that")
 
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -235,6 +236,30 @@ def test_question_lists_what_completes_it() -> None:
         assert app.screen.query_one(Input).value == "zone"
         await pilot.press("enter")
         assert "by zone" in text(app, "title")
+
+    drive(script)
+
+
+def test_tab_completes_the_key_that_the_line_has_not_handled_yet() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("g")
+        line = app.screen.query_one(Input)
+        line.post_message(events.Key("z", "z"))
+        assert isinstance(app.screen, QuestionScreen)
+        app.screen.action_complete()  # as the key Tab, which the program handles first
+        await pilot.pause()
+        assert line.value == "zone"
+        await pilot.press("enter")
+        assert "by zone" in text(app, "title")
+
+    drive(script)
+
+
+def test_title_counts_the_nodes_that_match_a_search() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        assert "top  3 nodes" in text(app, "title")
+        await pilot.press("slash", *"worker-1", "enter")
+        assert "top  2 of 3 nodes" in text(app, "title")
 
     drive(script)
 

@@ -54,6 +54,17 @@ def test_keys_that_come_at_once_are_all_typed(program: PseudoTerminal) -> None:
     assert "worker-2: " not in program.text
 
 
+@pytest.mark.parametrize(("given", "delay_s"), [({}, "0.05"), ({"ESCDELAY": "200"}, "0.2")], ids=["default", "given"])
+def test_esc_waits_for_one_look_at_the_terminal_unless_told_otherwise(given: dict[str, str], delay_s: str) -> None:
+    pytest.importorskip("textual", reason="NOT RUN: textual is not installed; make setup does that")
+    program = "import herodotus_cli.top.app, textual.constants; print(textual.constants.ESCAPE_DELAY)"
+    environ = {name: value for name, value in os.environ.items() if name != "ESCDELAY"} | given
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=environ, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == delay_s
+
+
 def test_copied_fix_is_sent_to_the_terminal_and_shown(program: PseudoTerminal) -> None:
     """By OSC 52: the clipboard's contents in base64."""
     command = "kubectl delete pod db-0"
