@@ -116,9 +116,9 @@ def test_every_value_that_can_be_known_is_completed() -> None:
     found = set[str]()
     for name, command in list_commands():
         for parameter in command.params:
-            is_option = isinstance(parameter, click.Option)
-            if not (is_option and parameter.is_flag) and not is_completed(parameter):
-                label = parameter.opts[0] if is_option else str(parameter.metavar)
+            is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+            if not is_flag and not is_completed(parameter):
+                label = parameter.opts[0] if isinstance(parameter, click.Option) else str(parameter.metavar)
                 more = f"{label} of {name.split()[0]}"
                 found.add(more if more in NOT_COMPLETED else label)
     assert found == NOT_COMPLETED.keys()
@@ -178,8 +178,7 @@ def test_completes_names_of_a_cluster_without_a_service(
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"#!{sys.executable}\nOBJECTS = {json.dumps(objects)!r}\n{KUBECTL}")
     kubectl.chmod(0o755)
-    contexts = [{"name": name, "context": {}} for name in ("east", "west")]
-    (tmp_path / "config").write_text(json.dumps({"contexts": contexts}))
+    (tmp_path / "config").write_text("contexts: [{name: east, context: {}}, {name: west, context: {}}]")
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(tmp_path / "config"), "HOME": str(tmp_path)}
     around = Environment(environ, Out(False), lambda: NOW, lambda: 80)
     assert complete(typed, around).splitlines() == [*expected, ":4"]
