@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jsonschema
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -44,7 +44,7 @@ def substituted(name: str) -> list[str]:
 
 @every_plugin
 def test_a_plugin_has_the_fields_of_k9s(name: str) -> None:
-    jsonschema.validate(PLUGINS[name], SCHEMA)
+    jsonschema_rs.validate(SCHEMA, PLUGINS[name])
 
 
 def test_a_view_has_each_shortcut_once() -> None:

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import anyio
-import jsonschema
-from mcp import StdioServerParameters
-from mcp.client.client import Client
-from mcp.client.stdio import stdio_client
+import jsonschema_rs
 
 from herodotus_cli.assistant.tools import TOOLS
 from tests.processes import ROOT
@@ -34,6 +31,11 @@ class Said(NamedTuple):
 
 
 async def _ask(options: Sequence[str], calls: Sequence[Call]) -> list[Said]:
+    # every process of pytest imports this module, and these take a second and a half
+    from mcp import StdioServerParameters
+    from mcp.client.client import Client
+    from mcp.client.stdio import stdio_client
+
     command = StdioServerParameters(command=sys.executable, args=[str(ROOT / "kubectl-herodotus"), "mcp", *options])
     async with Client(stdio_client(command)) as client:
         offered = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -43,7 +45,7 @@ async def _ask(options: Sequence[str], calls: Sequence[Call]) -> list[Said]:
         for call in calls:
             result = await client.call_tool(call.tool, call.arguments)
             if result.structured_content:
-                jsonschema.validate(result.structured_content, offered[call.tool].output_schema or {})
+                jsonschema_rs.validate(offered[call.tool].output_schema or {}, result.structured_content)
             text = result.content[0]
             assert text.type == "text"
             found.append(Said(text.text, result.structured_content, bool(result.is_error)))

@@ -1,4 +1,7 @@
-"""An MCP client starts `kubectl herodotus mcp` as an assistant does, and asks over its stdin and stdout."""
+"""An MCP client starts `kubectl herodotus mcp` as an assistant does, and asks over its stdin and stdout.
+
+The module of the server is imported by the tests that need it, as in `tests.support.assistant`.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ import json
 import subprocess
 import sys
 
-import jsonschema
+import jsonschema_rs
 
-from herodotus_cli.assistant import server
 from herodotus_cli.assistant.tools import TOOLS
 from herodotus_cli.commands import schema
 from tests.cli import scenes
@@ -30,6 +32,8 @@ def test_an_answer_is_the_document_of_the_command_and_marked_as_data(service: Se
     assert said.content is not None
     assert said.content["answer"] == answer
     assert said.content["truncated"] == []
+    from herodotus_cli.assistant import server
+
     assert said.content["notice"] == server.NOTICE
     assert json.loads(said.text) == said.content
     assert ORDER not in json.dumps({key: value for key, value in said.content.items() if key != "answer"})
@@ -72,9 +76,11 @@ def test_a_large_answer_is_shortened_and_says_so(service: Service) -> None:
 
 
 def test_answers_have_the_published_schemas() -> None:
+    from herodotus_cli.assistant import server
+
     schemas = server.answer_schemas()
     assert schemas.keys() == {f"herodotus://schemas/{tool.command}" for tool in TOOLS}
-    jsonschema.validate(scenes.placed(), schemas["herodotus://schemas/pod"])
+    jsonschema_rs.validate(schemas["herodotus://schemas/pod"], scenes.placed())
     assert schemas["herodotus://schemas/pod"]["$id"] == f"{schema.load_schemas()['$id']}/pod"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from herodotus_cli.assistant.bounds import MAX_TEXT, shorten
@@ -44,7 +44,7 @@ def parse(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
 @TOOL
 def test_a_tool_with_every_argument_makes_a_command_line_with_all_their_values(tool: Tool) -> None:
     given = {name: EXAMPLES[name] for name in tool.properties if name in EXAMPLES}
-    jsonschema.validate(given, tool.input_schema)
+    jsonschema_rs.validate(tool.input_schema, given)
     parsed = str(list(parse(tool, given).values()))
     for value in given.values():
         for part in value if isinstance(value, list) else [value]:
@@ -67,8 +67,8 @@ def test_a_tool_has_a_command_whose_answers_have_a_schema(tool: Tool) -> None:
 def test_a_name_that_is_none_is_rejected(tool: Tool, value: str) -> None:
     for argument in tool.properties.keys() & {"name", "other", "namespace", "node", "pod", "object"}:
         given = {name: EXAMPLES[name] for name in tool.required} | {argument: value}
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(given, tool.input_schema)
+        with pytest.raises(jsonschema_rs.ValidationError):
+            jsonschema_rs.validate(tool.input_schema, given)
 
 
 @pytest.mark.parametrize("value", ["--all", "x --all", "-A", "a=b,--all"])
