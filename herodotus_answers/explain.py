@@ -28,6 +28,7 @@ from herodotus_answers.node_results import (
     describe_reason,
     find_resource,
     format_request,
+    is_absent,
     list_obstacles,
     list_possible_node_changes,
     list_rejections,
@@ -299,9 +300,9 @@ def group_by_kind(decision: Decision, table: NodeTable) -> list[RejectionKind]:
     """Return the rejected nodes grouped by filter and kind of reason; those that the pod's selectors exclude are last.
 
     The kind of the node of the first suggestion is first, then nodes with devices that they do not offer. The others
-    follow by their number of nodes, but nodes that the pod's own selectors exclude are last: people ask what stops the
-    nodes that the pod may use. If the selectors exclude every node, that is what stops the pod, and comes first, also
-    before what else is against these nodes.
+    follow by their number of nodes, those without a resource after those that are full of it. But nodes that the pod's
+    own selectors exclude are last: people ask what stops the nodes that the pod may use. If the selectors exclude every
+    node, that is what stops the pod, and comes first, also before what else is against these nodes.
     """
     suggested, slots_of = find_suggested_slot(decision, table), find_first_rejections(decision)
     rejections: dict[tuple[int, frozenset[tuple[str, ...]]], list[FirstRejection]] = {}
@@ -321,10 +322,14 @@ def group_by_kind(decision: Decision, table: NodeTable) -> list[RejectionKind]:
         is_usable = not all(is_left_out(decision, rejection) for rejection in group)
         kinds.append(RejectionKind(position, nodes, tuple(named), reasons_given, is_usable))
 
-    def order(kind: RejectionKind) -> tuple[bool, bool, bool, bool, int, int, str]:
+    short = [reason for kind in kinds for reason in kind.reasons if reason.code == "insufficient"]
+    scarce = {find_resource(reason) for reason in short if not is_absent(reason)}
+
+    def order(kind: RejectionKind) -> tuple[bool, bool, bool, bool, bool, int, int, str]:
         is_selected = not are_exclusions(kind.reasons)
         unoffered = any(reason.params.get("capacity") for reason in kind.reasons)
-        by_size = not unoffered, -kind.nodes, kind.position, str(kind.reasons)
+        is_elsewhere = any(is_absent(reason) and find_resource(reason) in scarce for reason in kind.reasons)
+        by_size = not unoffered, is_elsewhere, -kind.nodes, kind.position, str(kind.reasons)
         return not kind.is_usable, is_selected and not kind.is_usable, suggested not in kind.named, *by_size
 
     return sorted(kinds, key=order)
@@ -348,8 +353,9 @@ def is_left_out(decision: Decision, rejection: FirstRejection) -> bool:
 
 def _find_kind(reason: Reason) -> tuple[str, ...]:
     """Return what two reasons must have in common to be told in one sentence: the code and some parameters."""
-    if reason.code == "insufficient":  # devices that a node has and does not offer are another matter than none
-        return reason.code, reason.params.get("resource", ""), "capacity" if reason.params.get("capacity") else ""
+    if reason.code == "insufficient":  # none at all and devices that a node does not offer are matters of their own
+        mark = "capacity" if reason.params.get("capacity") else "absent" if is_absent(reason) else ""
+        return reason.code, reason.params.get("resource", ""), mark
     names = _KIND_PARAMETERS.get(reason.code)
     return (reason.code, *(reason.params.get(name, "") for name in (sorted(reason.params) if names is None else names)))
 

@@ -153,11 +153,16 @@ def format_request(resource: str, requested: int, reason: Reason) -> str:
     return f"{resource}: requests {format_requested(resource, requested)}" + (f" ({parts})" if parts else "")
 
 
+def is_absent(reason: Reason) -> bool:
+    """Return whether a reason says that a node has nothing at all of a resource, not even devices that are ill."""
+    return reason.params.get("allocatable") == "0" and not reason.params.get("capacity")
+
+
 def describe_capacity(reason: Reason) -> str:
-    """Return a clause on devices that a node has but does not offer, "" if the reason tells of none."""
+    """Return a clause on a node that has none of a resource, or does not offer all of it; "" if the reason has none."""
     capacity, resource = reason.params.get("capacity"), find_resource(reason)
     if not capacity:
-        return ""
+        return "; the node has none" if is_absent(reason) else ""
     why = f"but not all allocatable: {_UNOFFERED}" if "/" in resource else "and none allocatable: see its kubelet"
     return f"; capacity {format_available(resource, int(capacity))}, {why}"
 

@@ -20,6 +20,7 @@ from herodotus_answers.node_results import (
     describe_taints,
     describe_wanted_pods,
     find_resource,
+    is_absent,
     list_obstacles,
     list_rejections,
     list_similar_resources,
@@ -154,7 +155,7 @@ def _names_pods(kind: RejectionKind) -> bool:
 
 def _is_numeric(kind: RejectionKind) -> bool:
     """Return whether the reasons have amounts that differ by node."""
-    return any(find_resource(reason) or reason.code in _NUMERIC for reason in kind.reasons)
+    return any(reason.code in _NUMERIC or (find_resource(reason) and not is_absent(reason)) for reason in kind.reasons)
 
 
 def _format_details(decision: Decision, table: NodeTable, kind: RejectionKind, *, names: bool = False) -> str:
@@ -217,11 +218,14 @@ def _describe_kind(decision: Decision, kind: RejectionKind, nodes: int) -> str:
 
 def describe_rejection(decision: Decision, plugin: str, given: Sequence[Reason], nodes: int) -> str:
     """Return what `nodes` nodes are or lack, as the predicate of a sentence: `has too little cpu`."""
-    scarce = list(dict.fromkeys(find_resource(reason) for reason in given if reason.code == "insufficient"))
+    short = [reason for reason in given if reason.code == "insufficient"]
+    scarce = dict.fromkeys(find_resource(reason) for reason in short if not is_absent(reason))
+    absent = dict.fromkeys(find_resource(reason) for reason in short if is_absent(reason))
     one, rest = nodes == 1, [reason for reason in given if reason.code != "insufficient"]
     has, is_ = ("has", "is") if one else ("have", "are")
     is_unoffered = any(reason.params.get("capacity") for reason in given)
     parts = [f"{has} too little {'allocatable ' if is_unoffered else ''}{' and '.join(scarce)}"] if scarce else []
+    parts += [f"{has} no {' and no '.join(absent)}"] if absent else []
     parts += dict.fromkeys(_describe_predicate(reason, has, is_) for reason in rest)
     if not all(parts) or not parts:
         version = find_wording_version(decision.scheduler.rules)

@@ -54,6 +54,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
     "insufficient": {
         "resource": _RESOURCE,
         "parts": ReasonParameter("What makes up the pod's request, such as `main 8 + sidecar side 8`."),
+        "allocatable": ReasonParameter("The node's allocatable amount, where it is 0.", "base units"),
         "capacity": ReasonParameter("The node's capacity, where it exceeds the allocatable amount.", "base units"),
         "kept": _KEPT,
         "nominated": _NOMINATED,

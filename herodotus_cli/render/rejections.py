@@ -140,9 +140,9 @@ def _free_amounts(reasons: Sequence[Json]) -> str:
 
     Return "" if the reasons are about no resource.
     """
-    short = [r for r in reasons if "free" in r]
+    short = [r for r in reasons if "free" in r and r["params"].get("allocatable") != "0"]  # 0: the text says so
     amounts = [format_available(r["resource"], r["free"]) for r in short]
-    if len(short) == 1:
+    if len(short) == len(reasons) == 1:
         return amounts[0]
     return ", ".join(f"{r['resource']} {amount}" for r, amount in zip(short, amounts, strict=True))
 

@@ -342,6 +342,26 @@ def test_resources_under_other_names_are_told() -> None:
     )
 
 
+def test_nodes_without_a_resource_are_told_after_those_that_are_full_of_it() -> None:
+    full = a_verdict("insufficient", resource="nvidia.com/gpu")
+    none = a_verdict("insufficient", resource="nvidia.com/gpu", allocatable="0")
+    table = a_table(NODES)
+    table.allocatable[2]["nvidia.com/gpu"] = 4  # type: ignore[index]
+    lacking = {n: {"NodeResourcesFit": none} for n in NODES[:2]} | {NODES[2]: {"NodeResourcesFit": full}}
+    decision = a_decision(rejected=lacking, requests={"nvidia.com/gpu": 1})
+    assert headlines.format_headline(decision, table) == (
+        "No node fits: 1 of 3 nodes has too little nvidia.com/gpu (worker-3: nvidia.com/gpu: requests 1; free 4 of 4),"
+        " 2 have no nvidia.com/gpu (worker-1, worker-2)."
+    )
+    answer = build_pod_explanation(decision, (), table)
+    assert [(group["count"], group["reasons"][0]["text"]) for group in answer["rejections"]] == [
+        (2, "nvidia.com/gpu: requests 1; the node has none"),
+        (1, "nvidia.com/gpu: requests 1"),
+    ]
+    nowhere = a_decision(rejected={n: {"NodeResourcesFit": none} for n in NODES}, requests={"nvidia.com/gpu": 1})
+    assert headlines.format_headline(nowhere, table) == "No node fits: 3 of 3 nodes have no nvidia.com/gpu."
+
+
 def test_spread_domains_are_told_with_what_stops_the_emptiest() -> None:
     domains = {"domains": "z3=0, z1=1, z2=1", "emptiest": "worker-3", "matches": "true", "nodeTaintsPolicy": "Ignore"}
     full = a_verdict("spread", key="zone", pods="2", fewest="0", maxSkew="1", **domains)

@@ -56,7 +56,7 @@ DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
 _MAX_UNOFFERED: Final = 64  # nodes whose reason has the capacity; each may be a verdict of its own
-_MAX_REPEATED: Final = 4096  # reasons in these verdicts together, because a user may request thousands of resources
+_MAX_REPEATED: Final = 4096  # reasons in these verdicts, because a user may request thousands of resources
 _AT_ONCE: Final = 40  # resources that are compared in one matrix; with the number of the group they fill an int64
 
 
@@ -180,9 +180,11 @@ class NodeResourcesFit(BasePlugin):
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
         """Return the verdicts with further parameters in the reasons for a resource of which a node has too little.
 
-        They are the containers' parts of the request and, for an extended resource, the node's capacity if that exceeds
-        its allocatable; for ephemeral storage, of which the kubelet keeps a part, only if nothing is allocatable.
+        They are the containers' parts of the request, that the node has nothing allocatable and, for an extended
+        resource, the node's capacity if that exceeds its allocatable; for ephemeral storage, of which the kubelet keeps
+        a part, only if nothing is allocatable.
         """
+        verdicts = _mark_absent(verdicts, nodes)
         short = [{r.params["resource"] for r in v.reasons if r.code == "insufficient"} for v in verdicts.table]
         scarce = set[str]().union(*short)
         parts = describe_parts(pod.pod, scarce)
@@ -263,6 +265,44 @@ class NodeResourcesFit(BasePlugin):
             return False
         args: NodeResourcesFitArgs = self.args
         return resource in args.ignored_resources or resource.split("/")[0] in args.ignored_resource_groups
+
+
+def _mark_absent(verdicts: Verdicts, nodes: NodeColumns) -> Verdicts:
+    """Return the verdicts with `allocatable` 0 in the reasons for a resource of which a node has nothing at all.
+
+    Nodes that are full of a resource and nodes without it then have verdicts of their own. The verdicts are unchanged
+    if these would have too many reasons.
+    """
+    short = [{r.params["resource"] for r in v.reasons if r.code == "insufficient"} for v in verdicts.table]
+    scarce, ids = sorted(set[str]().union(*short)), verdicts.ids
+    if not scarce or ids is None:
+        return verdicts
+    unknown = frozenset(nodes.list_unknown_resources(scarce))
+    known = [resource for resource in scarce if resource not in unknown]
+    lacking = nodes.allocatable_of(known) == 0
+    groups, found = ids.astype(np.int64), [(number, unknown) for number in range(len(verdicts.table))]
+    for position in np.flatnonzero(lacking.any(axis=1)).tolist():
+        distinct, groups = np.unique(groups << 1 | lacking[position], return_inverse=True)
+        found = [
+            (number, absent | {known[position]} if pair & 1 else absent)
+            for pair in distinct.tolist()
+            for number, absent in (found[pair >> 1],)
+        ]
+        if sum(len(verdicts.table[number].reasons) for number, _ in found) > _MAX_REPEATED:
+            return verdicts
+    return Verdicts.from_ids(
+        groups, len(found), lambda group: _with_absent(verdicts.table[found[group][0]], found[group][1])
+    )
+
+
+def _with_absent(verdict: Verdict, absent: frozenset[str]) -> Verdict:
+    """Return the verdict with `allocatable` 0 in each reason for a resource that `absent` contains."""
+
+    def extend(reason: Reason) -> Reason:
+        is_absent = reason.code == "insufficient" and reason.params["resource"] in absent
+        return Reason(reason.code, {**reason.params, "allocatable": "0"}) if is_absent else reason
+
+    return Verdict(verdict.code, tuple(map(extend, verdict.reasons))) if verdict.reasons else verdict
 
 
 def _list_capacities(nodes: NodeColumns) -> frozenset[str]:

@@ -422,7 +422,52 @@ def test_a_shortage_tells_the_capacity_that_is_not_allocatable() -> None:
     sick = make_node("sick").allocatable({"x.example/npu": "0"})
     sick.json["status"]["capacity"] = {"x.example/npu": "8", "cpu": "64"}
     found = params_by_node(columns_of([sick, make_node("none")]), make_pod().request({"x.example/npu": 1}))
-    assert found == {"sick": {"resource": "x.example/npu", "capacity": "8"}, "none": {"resource": "x.example/npu"}}
+    none = {"resource": "x.example/npu", "allocatable": "0"}
+    assert found == {"sick": none | {"capacity": "8"}, "none": none}
+
+
+def test_nodes_that_are_full_of_a_resource_and_nodes_without_it_have_verdicts_of_their_own() -> None:
+    gpu = {"x.example/gpu": "4"}
+    nodes = [make_node("full").allocatable({"cpu": "8", **gpu}), make_node("slow").allocatable(cpu="1")]
+    nodes += [make_node("plain"), make_node("busy").allocatable({"cpu": "8", **gpu})]
+    running = [make_pod("a").request(gpu).node("full"), make_pod("b").request({"cpu": "8", **gpu}).node("busy")]
+    columns = columns_of(nodes, running)
+    pod = make_pod().request({"cpu": "2", "x.example/gpu": 2})
+    verdicts = next(run.verdicts for run in decide(columns, pod).trace.filters if run.verdicts.table[1:])
+    short = {
+        columns.names[slot]: {
+            r.params["resource"]: r.params.get("allocatable") for r in verdicts.verdict_at(slot).reasons
+        }
+        for slot in range(4)
+    }
+    assert short == {
+        "full": {"x.example/gpu": None},
+        "slow": {"cpu": None, "x.example/gpu": "0"},
+        "plain": {"x.example/gpu": "0"},
+        "busy": {"cpu": None, "x.example/gpu": None},
+    }
+    assert {str(reasons.format_reason(r)) for v in verdicts.table for r in v.reasons} == {
+        "Insufficient cpu",
+        "Insufficient x.example/gpu",
+    }
+
+
+def test_too_many_ways_to_lack_resources_are_not_told_apart() -> None:
+    resources = {f"x.example/r{i}": "1" for i in range(100)}
+    nodes = [
+        make_node(f"n{i}").allocatable({name: n for name, n in resources.items() if name[-1] != str(i)})
+        for i in range(10)
+    ]
+    many = [
+        make_node(f"m{i}").allocatable({name: "1" for j, name in enumerate(resources) if j != i}) for i in range(100)
+    ]
+    pod = make_pod().request(dict.fromkeys(resources, 2))
+
+    def count(those: list[NodeBuilder]) -> int:
+        run = next(run for run in decide(columns_of(those), pod).trace.filters if run.verdicts.table[1:])
+        return len(run.verdicts.table) - 1
+
+    assert (count(nodes), count(many)) == (10, 1)
 
 
 def test_work_and_reasons_of_a_shortage_do_not_grow_with_names_times_nodes_or_containers() -> None:
