@@ -14,10 +14,10 @@ to change.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
+from herodotus_answers.pod_templates import TemplateCommand, add_tolerations, build_template_command, quote_json
 from herodotus_answers.wording import shorten_lists
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
 from herodotus_record.node_taints import TaintKind, build_toleration, find_node_taint
@@ -26,19 +26,6 @@ from herodotus_record.reasons import CHANGES
 Json = dict[str, Any]
 
 HASH_LABEL: Final = "pod-template-hash"  # of a Deployment's pods; their ReplicaSet's name ends with its value
-_RUN_LABELS: Final = (  # of a Job's pods; the API server sets them anew in its copy
-    "controller-uid",
-    "batch.kubernetes.io/controller-uid",
-)
-_TEMPLATES: Final = {  # kinds with a pod template, by their name in commands
-    "Deployment": "deployment",
-    "StatefulSet": "statefulset",
-    "DaemonSet": "daemonset",
-    "ReplicaSet": "replicaset",
-    "ReplicationController": "replicationcontroller",
-}
-_DELETES_POD: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")  # they keep a pending pod as it is
-
 _NODE_CHANGES: Final = ("uncordon", "label-node", "remove-taint", "open-node", "clear-taint")
 _CAPACITY_CHANGES: Final = ("add-node", "add-node-like", "add-node-of-kind")
 _WAITS: Final = "await-end"
@@ -140,7 +127,7 @@ def build_suggestion(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChang
     """Return a suggestion for a pod as JSON, as `build_suggestions` does."""
     owner = find_owner(pod)
     first, *also = (_describe(pod, owner, suggestion, change) for change in suggestion.changes)
-    command, deletes = build_command(pod, suggestion)
+    command, deletes, rights = _build_command(pod, owner, suggestion)
     sentences = [format_change(suggestion, change) for change in suggestion.changes]
     return {
         **first,
@@ -151,7 +138,7 @@ def build_suggestion(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChang
         "command": command,
         "deletes": deletes,
         "rollsOut": ["/".join(owner)] if command and _rolls_out(owner, suggestion) else [],
-        "rights": [] if command is None else _list_rights(pod, owner, suggestion, deletes),
+        "rights": rights,
         "checked": suggestion.is_checked,
         "helps": suggestion.helps,
     }
@@ -169,7 +156,7 @@ def _list_costs(suggestion: Suggestion) -> list[str]:
 
 def _rolls_out(owner: TemplateOwner, suggestion: Suggestion) -> bool:
     """Return whether a suggestion changes the template of an owner that then replaces its pods."""
-    changes_template = bool(suggestion.patch or _list_operations(suggestion, ""))
+    changes_template = bool(suggestion.patch or _list_operations(suggestion, of_pod=False))
     return changes_template and owner.kind in ("Deployment", "StatefulSet", "DaemonSet")
 
 
@@ -254,48 +241,44 @@ def build_command(pod: RecordedPod, suggestion: Suggestion) -> tuple[str | None,
     The command is None if no kubectl command can do it, for instance for a kind of owner that is not known here, or if
     a part of the suggestion is masked.
     """
-    owner, codes = find_owner(pod), {change.code for change in suggestion.changes}
+    command, deletes, _ = _build_command(pod, find_owner(pod), suggestion)
+    return command, deletes
+
+
+def _build_command(
+    pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion
+) -> tuple[str | None, list[str], list[Right]]:
+    """Return the command of a suggestion, the objects that it deletes, and the rights that it needs."""
+    codes = {change.code for change in suggestion.changes}
     if not codes.isdisjoint(_MANUAL_CHANGES):
-        return None, []
+        return None, [], []
     commands = [_node_command(suggestion.node, change) for change in suggestion.changes if change.code in _NODE_CHANGES]
+    rights = [_right("patch", "nodes", "")] if commands else []
     if "set-rollout-strategy" in codes:
         if owner.kind not in _STRATEGY_FIELDS:
-            return None, []
-        patch = _quote({"spec": {_STRATEGY_FIELDS[owner.kind]: _STRATEGY}})
-        commands.append(f"kubectl -n {pod.namespace} patch {_TEMPLATES[owner.kind]} {owner.name} -p {patch}")
-    if codes == {"add-toleration"} and owner.kind == "Pod":
-        patch = _quote(_list_operations(suggestion, "/spec"))
-        return f"kubectl -n {pod.namespace} patch pod {pod.name} --type=json -p {patch}", []
-    if not suggestion.patch and not _list_operations(suggestion, ""):
-        return _join(commands), []
+            return None, [], []
+        patch = quote_json({"spec": {_STRATEGY_FIELDS[owner.kind]: _STRATEGY}})
+        commands.append(f"kubectl -n {pod.namespace} patch {owner.kind.lower()} {owner.name} -p {patch}")
+        rights.append(_right("patch", f"{owner.kind.lower()}s.apps", pod.namespace))
+    operations = _list_operations(suggestion, of_pod=owner.kind == "Pod")
+    if not suggestion.patch and not operations:
+        return _join(commands), [], rights
     try:
         patch_spec = json.loads(suggestion.patch or "{}")
     except ValueError:  # masked
-        return None, []
-    changed = _change_owner(pod, owner, patch_spec, suggestion)
-    return (None, []) if changed is None else (_join([*commands, *changed[0]]), changed[1])
-
-
-def _list_rights(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, deletes: Sequence[str]) -> list[Right]:
-    """Return the rights that the command needs, as verb, resource with group, and namespace ("" for nodes)."""
-    rights = []
-    if any(change.code in _NODE_CHANGES for change in suggestion.changes):
-        rights.append(("patch", "nodes", ""))
-    codes = {change.code for change in suggestion.changes}
-    if "set-rollout-strategy" in codes:
-        rights.append(("patch", f"{_TEMPLATES[owner.kind]}s.apps", pod.namespace))
-    if codes == {"add-toleration"} and owner.kind == "Pod":
-        rights.append(("patch", "pods", pod.namespace))
-    elif not suggestion.patch and not _list_operations(suggestion, ""):
-        pass
-    elif owner.kind in _TEMPLATES:
-        group = "" if owner.kind == "ReplicationController" else ".apps"
-        rights.append(("patch", f"{_TEMPLATES[owner.kind]}s{group}", pod.namespace))
-        rights += [("delete", "pods", pod.namespace)] if deletes else []
+        return None, [], []
+    if codes == {"add-toleration"} and owner.kind == "Pod":  # the only change of an existing pod
+        changed: TemplateCommand | None = add_tolerations(pod.name, pod.namespace, operations)
     else:
-        resource = "pods" if owner.kind == "Pod" else "jobs.batch"
-        rights += [("delete", resource, pod.namespace), ("create", resource, pod.namespace)]
-    return [{"verb": verb, "resource": resource, "namespace": namespace} for verb, resource, namespace in rights]
+        changed = build_template_command(*owner, pod.namespace, patch_spec, operations, pod=pod.name)
+    if changed is None:
+        return None, [], []
+    rights += [_right(verb, resource, pod.namespace) for verb, resource in changed.rights]
+    return _join([*commands, changed.command]), list(changed.deletes), rights
+
+
+def _right(verb: str, resource: str, namespace: str) -> Right:
+    return {"verb": verb, "resource": resource, "namespace": namespace}
 
 
 def _join(commands: Sequence[str]) -> str:
@@ -311,63 +294,24 @@ def _node_command(node: str, change: Reason) -> str:
     return f"kubectl label node {node} {change.params['key']}={change.params['value']}{overwrite}"
 
 
-def _change_owner(
-    pod: RecordedPod, owner: TemplateOwner, patch_spec: Json, suggestion: Suggestion
-) -> tuple[list[str], list[str]] | None:
-    """Return the commands that give the pod another spec, and the objects that they delete; None if none is known."""
-    kubectl = f"kubectl -n {pod.namespace}"
-    operations = _list_operations(suggestion, "/spec" if owner.kind == "Pod" else "/spec/template/spec")
-    if owner.kind in ("Pod", "Job"):
-        spec: Json = patch_spec
-        if owner.kind == "Job":
-            template = {"metadata": {"labels": dict.fromkeys(_RUN_LABELS)}, "spec": patch_spec}
-            spec = {"selector": None, "template": template}
-        local = [_local_patch({"spec": spec})] if spec else []
-        local += [_local_patch(operations)] if operations else []
-        get = f"{kubectl} get {owner.kind.lower()} {owner.name}"
-        return [_replace(get, local, kubectl)], ["/".join(owner)]
-    if owner.kind not in _TEMPLATES:
-        return None
-    patch_command = f"{kubectl} patch {_TEMPLATES[owner.kind]} {owner.name}"
-    commands = [f"{patch_command} --type=json -p {_quote(operations)}"] if operations else []
-    if patch_spec:
-        commands.append(f"{patch_command} -p {_quote({'spec': {'template': {'spec': patch_spec}}})}")
-    if owner.kind not in _DELETES_POD:
-        return commands, []
-    return [*commands, f"{kubectl} delete pod {pod.name}"], [f"Pod/{pod.name}"]
+def _list_operations(suggestion: Suggestion, *, of_pod: bool) -> list[Json]:
+    """Return the operations of a JSON patch for changes of lists without a merge key; their paths begin below the spec.
 
-
-def _replace(get: str, local: Sequence[str], kubectl: str) -> str:
-    return " | ".join([f"{get} -o json", *local, f"{kubectl} replace --force -f -"])
-
-
-def _local_patch(patch: Json | list[Json]) -> str:
-    type_ = "--type=json " if isinstance(patch, list) else ""
-    return f"kubectl patch --local -f - {type_}-p {_quote(patch)} -o json"
-
-
-def _list_operations(suggestion: Suggestion, spec: str) -> list[Json]:
-    """Return the operations of a JSON patch for changes of lists without a merge key; `spec` is the path of the spec.
-
-    Tolerations are added at the end of their list, or with it if the pod has none. Of several terms of a pod affinity,
-    the one that is meant is removed, after a test that the template has it.
+    Tolerations are added at the end of their list, or with it if the pod, or with `of_pod` false its template, has
+    none. Of several terms of a pod affinity, the one that is meant is removed, after a test that the template has it.
     """
     operations, added = list[Json](), list[Json]()
     for change in suggestion.changes:
         p = change.params
         if change.code in _AFFINITIES and "index" in p:
-            path = f"{spec}/affinity/{_AFFINITIES[change.code]}/{_REQUIRED}/{p['index']}"
+            path = f"/affinity/{_AFFINITIES[change.code]}/{_REQUIRED}/{p['index']}"
             operations.append({"op": "test", "path": f"{path}/topologyKey", "value": p.get("key")})
             operations.append({"op": "remove", "path": path})
         elif change.code == "add-toleration":
             toleration = build_toleration(p.get("key", ""), p.get("value", ""), p.get("effect", ""))
-            count = p.get("count" if spec == "/spec" else "templateCount", "0")
+            count = p.get("count" if of_pod else "templateCount", "0")
             if count != "0":
-                operations.append({"op": "add", "path": f"{spec}/tolerations/-", "value": toleration})
+                operations.append({"op": "add", "path": "/tolerations/-", "value": toleration})
             else:
                 added.append(toleration)
-    return [*operations, *([{"op": "add", "path": f"{spec}/tolerations", "value": added}] if added else [])]
-
-
-def _quote(patch: Any) -> str:
-    return shlex.quote(json.dumps(patch, separators=(",", ":")))
+    return [*operations, *([{"op": "add", "path": "/tolerations", "value": added}] if added else [])]

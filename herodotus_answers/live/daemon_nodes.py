@@ -15,7 +15,8 @@ from herodotus_answers.live.node_rules import (
     matches_any_term,
     tolerates,
 )
-from herodotus_answers.live.pod_facts import kubectl, make_remedy, quote_patch
+from herodotus_answers.live.pod_facts import make_remedy
+from herodotus_answers.pod_templates import build_template_command
 from herodotus_record.node_taints import TaintKind, build_toleration, find_node_taint
 
 if TYPE_CHECKING:
@@ -100,14 +101,12 @@ def advise_toleration(daemon_set: Json, nodes: Sequence[Json]) -> Remedy | None:
     changed = {**spec, "tolerations": [*present, *added]}
     if any(_exclude(changed, node)[1] != "missing" for node in nodes):
         return None
-    path = "/spec/template/spec/tolerations"
-    patch: list[Json] = [{"op": "add", "path": f"{path}/-", "value": each} for each in added]
-    patch = patch if present else [{"op": "add", "path": path, "value": added}]
+    operations: list[Json] = [{"op": "add", "path": "/tolerations/-", "value": each} for each in added]
+    operations = operations if present else [{"op": "add", "path": "/tolerations", "value": added}]
     label = f"{meta.get('namespace')}/{meta['name']}"
     text = f"let DaemonSet {label} tolerate {', '.join(taints)}, which replaces its pods"
-    return make_remedy(
-        text, kubectl(daemon_set, f"patch daemonset {meta['name']}", "--type=json", "-p", quote_patch(patch))
-    )
+    command = build_template_command("DaemonSet", meta["name"], meta["namespace"], {}, operations)
+    return make_remedy(text, command and command.command)
 
 
 def _may_be_tolerated(taint: Json) -> bool:

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.live.cluster_objects import count_event, read_event_time, read_first_time
 from herodotus_answers.live.objects import find_controller, is_static
+from herodotus_answers.pod_templates import build_template_command
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
     from herodotus_answers.live.declarations import LiveCause, LiveState, Remedy
 
 Json = dict[str, Any]
-# Kinds whose pod template can be changed, so that new pods get it; the template of a Job is immutable.
 FOREGROUND: Final = "foregroundDeletion"  # the finalizer of an object whose dependents are deleted first
-WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 _MAX_NAMES: Final = 4  # in a sentence
 _NEAR_KEY, _NEAR_NAME = 0.85, 0.75  # similarity of two label keys, and of their names after the domain
 _MAX_NEAR_KEYS: Final = 8  # of one pod, because comparing one with the labels of nodes takes up to 1 ms
@@ -79,11 +78,6 @@ class Owner(NamedTuple):
     @property
     def label(self) -> str:
         return f"{self.kind}/{self.name}"
-
-    @property
-    def has_template(self) -> bool:
-        """Whether its pod template can be changed."""
-        return self.kind in WITH_TEMPLATE
 
 
 def list_containers(pod: Json) -> list[Container]:
@@ -276,10 +270,10 @@ def quote_patch(patch: object) -> str:
 
 def name_source(pod: Json, objects: ClusterObjects) -> str:
     """Return what has to change so that the pod and its successors change, for sentences."""
-    owner = find_owner(pod, objects)
     if is_static(pod):
         return f"the static pod's manifest on {pod['spec'].get('nodeName')}"
-    return owner.label if owner else "the pod"
+    owners = list_owners(pod, objects)
+    return owners[-1].label if owners else "the pod"
 
 
 def find_owner(pod: Json, objects: ClusterObjects) -> Owner | None:
@@ -294,10 +288,34 @@ def find_owner(pod: Json, objects: ClusterObjects) -> Owner | None:
     return None if owner is None else Owner(owner["kind"], owner["name"])
 
 
-def patch_template(pod: Json, owner: Owner, spec: Json) -> str:
-    """Return the command that changes the pod template of an owner that has one."""
-    patch = quote_patch({"spec": {"template": {"spec": spec}}})
-    return kubectl(pod, f"patch {owner.kind.lower()} {owner.name}", "-p", patch)
+def list_owners(pod: Json, objects: ClusterObjects) -> list[Owner]:
+    """Return the object of `find_owner` and, if that is a Job, the CronJob that makes the next Jobs; [] without any."""
+    owner = find_owner(pod, objects)
+    if owner is None or owner.kind != "Job":
+        return [owner] if owner else []
+    job = objects.get("Job", owner.name, pod["metadata"]["namespace"]).object
+    maker = find_controller(job) if job else None
+    return [owner, Owner(maker["kind"], maker["name"])] if maker else [owner]
+
+
+def change_templates(pod: Json, spec: Json, text: str, objects: ClusterObjects) -> Remedy | None:
+    """Return the remedy that changes the spec in the templates of a pod and its successors, or None without a template.
+
+    `text` says what is changed; what follows from that for pods is added to it. `spec` is a strategic merge patch.
+    """
+    namespace, name = str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])
+    owners = list_owners(pod, objects)
+    changed = [build_template_command(*owner, namespace, spec, pod=name) for owner in owners]
+    commands = [each.command for each in changed if each is not None]
+    if not owners or len(commands) < len(changed):
+        return None
+    follows = f"in {owners[0].label}, which replaces its pods"
+    if owners[0].kind == "Job":
+        follows = f"in {owners[0].label}, which is created anew"
+    elif any(each is not None and each.deletes for each in changed):
+        follows += f", and delete {name}, so that it is"
+    follows += "".join(f", and in {owner.label}, for its next Jobs" for owner in owners[1:])
+    return make_remedy(f"{text} {follows}", " && ".join(commands))
 
 
 def describe_similar(name: str, existing: list[str]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.objects import find_controller, is_active, read_owner
 from herodotus_answers.live.pod_facts import is_true, kubectl, read_conditions
+from herodotus_answers.pod_templates import read_template
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,10 +64,7 @@ class Workload:
     @property
     def template(self) -> Json:
         """The pod template; of a CronJob that of its Jobs."""
-        spec = self.spec
-        if self.kind == "CronJob":
-            spec = (spec.get("jobTemplate") or {}).get("spec") or {}
-        return spec.get("template") or {}
+        return read_template(self.kind, self.object)
 
     @property
     def pod_spec(self) -> Json:

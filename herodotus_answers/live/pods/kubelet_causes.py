@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.live.pod_facts import (
     Container,
     ask_for_events,
+    change_templates,
     clean,
     find_missing_objects,
-    find_owner,
     format_ago,
     format_since,
     kubectl,
@@ -29,7 +29,6 @@ from herodotus_answers.live.pod_facts import (
     make_event_cause,
     make_remedy,
     name_source,
-    patch_template,
     read_conditions,
 )
 from herodotus_answers.live.pods.container_creation_causes import explain_creation
@@ -239,13 +238,10 @@ def _find_pulled_image(pod: Json, container: Container) -> tuple[str, str]:
 
 def _change_container(pod: Json, container: Container, change: Json, why: str, objects: ClusterObjects) -> list[Remedy]:
     """Return the remedy that changes a container in the template of the pod's owner; [] without such an owner."""
-    owner = find_owner(pod, objects)
-    if owner is None or not owner.has_template:
-        return []
     field = "initContainers" if container.is_init else "containers"
-    command = patch_template(pod, owner, {field: [{"name": container.name, **change}]})
     what = ", ".join(f"{key}: {value}" for key, value in change.items())
-    return [make_remedy(f"{why}: set {what} in {owner.label}, which replaces its pods", command)]
+    remedy = change_templates(pod, {field: [{"name": container.name, **change}]}, f"{why}: set {what}", objects)
+    return [remedy] if remedy else []
 
 
 # --- containers that run --------------------------------------------------------------------------------------------

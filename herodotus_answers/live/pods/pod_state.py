@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.objects import has_ended, is_static, read_scheduler, was_created_with_node
 from herodotus_answers.live.pod_facts import (
+    change_templates,
     clean,
     find_owner,
     format_ago,
@@ -29,7 +30,6 @@ from herodotus_answers.live.pod_facts import (
     make_remedy,
     make_state,
     parse_time,
-    patch_template,
     quote_patch,
     read_conditions,
     read_reporter,
@@ -433,10 +433,10 @@ def _choose_scheduler(pod: Json, scheduler: str, known: list[str], objects: Clus
         return []
     near = get_close_matches(scheduler, known, 1, _NEAR)
     chosen = near[0] if near else DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in known else known[0]
+    remedy = change_templates(pod, {"schedulerName": chosen}, f"set schedulerName: {chosen}", objects)
+    if remedy is not None:
+        return [remedy]
     owner = find_owner(pod, objects)
-    if owner is not None and owner.has_template:
-        command = patch_template(pod, owner, {"schedulerName": chosen})
-        return [make_remedy(f"set schedulerName: {chosen} in {owner.label}, which replaces its pods", command)]
     who = f"{owner.label} and its template" if owner else "the pod"
     return [make_remedy(f"create {who} anew with schedulerName: {chosen}; it cannot be changed, or start {scheduler}")]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.pod_facts import (
+    change_templates,
     clean,
     describe_elsewhere,
     find_missing_objects,
@@ -22,7 +23,6 @@ from herodotus_answers.live.pod_facts import (
     make_cause,
     make_remedy,
     name_source,
-    patch_template,
 )
 from herodotus_answers.live.pods.claim_causes import find_claim_causes
 
@@ -200,10 +200,12 @@ def _replace_node_name(pod: Json, objects: ClusterObjects) -> Remedy:
     labels = (objects.get("Node", node).object or {"metadata": {}})["metadata"].get("labels") or {}
     selector = {"kubernetes.io/hostname": labels.get("kubernetes.io/hostname", node)}
     instead = f"nodeSelector kubernetes.io/hostname: {selector['kubernetes.io/hostname']}"
+    changed = change_templates(
+        pod, {"nodeName": None, "nodeSelector": selector}, f"replace nodeName by {instead}", objects
+    )
+    if changed is not None:
+        return changed
     owner = find_owner(pod, objects)
-    if owner is not None and owner.has_template:
-        command = patch_template(pod, owner, {"nodeName": None, "nodeSelector": selector})
-        return make_remedy(f"replace nodeName by {instead} in {owner.label}; it replaces its pods", command)
     who = f"the pod template of {owner.label}" if owner else "the manifest"
     return make_remedy(
         f"remove nodeName from {who}, use {instead} in its place, and create the pod anew: nodeName of an existing pod"

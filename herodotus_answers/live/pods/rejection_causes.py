@@ -21,8 +21,9 @@ from herodotus_answers.live.node_rules import (
     tolerates,
 )
 from herodotus_answers.live.objects import find_controller, has_ended, is_node_name_managed
-from herodotus_answers.live.pod_facts import WITH_TEMPLATE, find_owner, make_remedy, name_source, patch_template
+from herodotus_answers.live.pod_facts import change_templates, make_remedy, name_source
 from herodotus_answers.live.pods.holders import HeldObject, find_holders, list_host_ports, make_resource
+from herodotus_answers.pod_templates import has_template, read_template
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -70,10 +71,10 @@ def describe_naming(pod: Json, objects: ClusterObjects) -> str:
     node = pod["spec"]["nodeName"]
     owner = find_controller(pod)
     maker = None
-    if owner is not None and owner["kind"] in WITH_TEMPLATE:
+    if owner is not None and has_template(owner["kind"]):
         maker = objects.get(owner["kind"], owner["name"], pod["metadata"]["namespace"]).object
-    template = (((maker or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
-    if owner is not None and template.get("nodeName") == node:
+    spec = read_template(owner["kind"], maker).get("spec") or {} if owner is not None and maker is not None else {}
+    if owner is not None and spec.get("nodeName") == node:
         return f"the template of {owner['kind']}/{owner['name']} has nodeName {node}, so no scheduler chooses a node"
     if is_node_name_managed(pod):
         return f"the pod was created with nodeName {node}, so no scheduler chose it"
@@ -85,10 +86,11 @@ def advise_on_naming(pod: Json, reason: str, objects: ClusterObjects) -> list[Re
     of_node = reason in (*_OF_LABELS, "TaintToleration") or reason.startswith(_OUT_OF)
     if not of_node or not describe_naming(pod, objects):
         return []
-    owner = find_owner(pod, objects)
-    command = patch_template(pod, owner, {"nodeName": None}) if owner and owner.has_template else None
-    text = f"remove nodeName from {name_source(pod, objects)}, so that a scheduler chooses a node that takes its pods"
-    return [make_remedy(text, command)]
+    text, follows = (
+        "let a scheduler choose a node that takes the pod: remove nodeName",
+        f"in {name_source(pod, objects)}",
+    )
+    return [change_templates(pod, {"nodeName": None}, text, objects) or make_remedy(f"{text} {follows}")]
 
 
 def _describe_held(pod: Json, held: HeldObject, what: str, objects: ClusterObjects) -> tuple[str, list[str]]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.live.objects import find_controller
 from herodotus_answers.live.pod_facts import quote_patch
+from herodotus_answers.pod_templates import build_template_command, read_job_changes, read_template
 from herodotus_answers.quantities import parse_quantity
 
 if TYPE_CHECKING:
@@ -125,28 +126,17 @@ def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) 
 
 
 def _change_later_maker(suggestion: Json, cron_job: str, pod: Json) -> Json:
-    """Return the command of a suggestion, and its rights, with that which makes the same changes in a CronJob.
-
-    Return {} if a command can make not all of them: those of usual requests and of node selectors.
-    """
-    spec: Json = {}
-    requests: dict[tuple[str, str], Json] = {}  # by group and name of a container
-    for change in filter(_is_of_template, _list_changes(suggestion)):
-        if (match := _REQUEST.search(str(change["field"]))) and match[3] in _USUAL:
-            requests.setdefault((match[1], match[2]), {})[match[3]] = change["to"]
-        elif (match := _SELECTOR.search(str(change["field"]))) and match[1]:
-            spec.setdefault("nodeSelector", {})[match[1]] = change["to"]
-        else:
-            return {}
+    """Return the command of a suggestion for a Job, and its rights, with that which changes the CronJob alike."""
     if not suggestion["command"]:
         return {}
-    for (group, container), amounts in requests.items():
-        spec.setdefault(group, []).append({"name": container, "resources": {"requests": amounts}})
-    namespace, name = str(pod["metadata"]["namespace"]), cron_job.partition("/")[2]
-    patch = quote_patch({"spec": {"jobTemplate": {"spec": {"template": {"spec": spec}}}}})
-    right = {"verb": "patch", "resource": "cronjobs.batch", "namespace": namespace}
-    command = f"{suggestion['command']} && kubectl -n {namespace} patch cronjob {name} -p {patch}"
-    return {"command": command, "rights": [*suggestion["rights"], right]}
+    kind, _, name = cron_job.partition("/")
+    namespace, (spec, operations) = str(pod["metadata"]["namespace"]), read_job_changes(suggestion["command"])
+    changed = build_template_command(kind, name, namespace, spec, operations)
+    if changed is None:
+        return {}
+    rights = [{"verb": verb, "resource": resource, "namespace": namespace} for verb, resource in changed.rights]
+    command = f"{suggestion['command']} && {changed.command}"
+    return {"command": command, "rights": [*suggestion["rights"], *rights]}
 
 
 def _find_later_maker(field: str, pod: Json, maker: Json, objects: ClusterObjects) -> str:
@@ -155,7 +145,7 @@ def _find_later_maker(field: str, pod: Json, maker: Json, objects: ClusterObject
     if owner is None or owner["kind"] != "CronJob":
         return ""
     found = objects.get("CronJob", owner["name"], pod["metadata"]["namespace"]).object
-    if found is None or any(_find_difference(field, pod, {"spec": found["spec"]["jobTemplate"]["spec"]})):
+    if found is None or any(_find_difference(field, pod, {**found, "kind": "CronJob"})):
         return ""
     return f"CronJob/{owner['name']}"
 
@@ -229,7 +219,7 @@ def _find_selector_source(what: str, pod: Json, objects: ClusterObjects) -> tupl
 
 def _find_difference(field: str, pod: Json, maker: Json) -> Iterator[tuple[str, str]]:
     """Yield what a field of the pod is, and what the template has in its place, if the two differ."""
-    template: Json = ((maker.get("spec") or {}).get("template") or {}).get("spec") or {}
+    template: Json = read_template(str(maker["kind"]), maker).get("spec") or {}
     spec: Json = pod["spec"]
     if match := _REQUEST.search(field):
         resource = match[3]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from herodotus_answers.live.pod_facts import make_remedy, quote_patch
+from herodotus_answers.live.pod_facts import make_remedy
 from herodotus_answers.live.workload_objects import find_parent
+from herodotus_answers.pod_templates import build_template_command
 
 if TYPE_CHECKING:
     from herodotus_answers.live.declarations import Remedy
@@ -44,11 +45,11 @@ def change_template(workload: Workload, text: str, spec: Json, note: str = "") -
     The command is for the object that made the workload, if there is one. A Job's own template cannot be changed.
     """
     kind, _, name = (find_parent(workload) or workload.label).partition("/")
+    changed = build_template_command(kind, name, workload.namespace, spec)
+    command = changed.command if changed else None
     if kind == "Job":
-        return make_remedy(f"{text}: the template of a Job cannot be changed, so delete Job {name} and create it anew")
-    patch: Json = {"spec": {"template": {"spec": spec}}}
-    if kind == "CronJob":
-        patch = {"spec": {"jobTemplate": patch}}
+        text += f": the template of a Job cannot be changed, so delete Job {name} and create it anew"
+        return make_remedy(text, command)
     text += f", in the template of {kind}/{name}"
     if kind == "CronJob":
         text += "; its next Jobs have it"
@@ -56,5 +57,4 @@ def change_template(workload: Workload, text: str, spec: Json, note: str = "") -
         count = len(workload.active)
         text += f"; replaces its {'pod' if count == 1 else f'{count} pods'}"
     text += f"; {note}" if note else ""
-    command = workload.kubectl(f"patch {kind.lower()} {name}", "-p", quote_patch(patch))
     return make_remedy(text, command)

@@ -203,8 +203,9 @@ def test_claim_of_a_pod_created_with_node_waits_for_ever() -> None:
     state = find(pod, claim, local)
     assert state["causes"][0]["code"] == "created-with-node"
     assert list_commands(state) == [
-        "kubectl patch statefulset web -n shop -p"
+        "kubectl -n shop patch statefulset web -p"
         ' \'{"spec":{"template":{"spec":{"nodeName":null,"nodeSelector":{"kubernetes.io/hostname":"n1"}}}}}\''
+        " && kubectl -n shop delete pod web-0"
     ]
     chosen = claim | {"metadata": {"name": "data", "annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
     assert find(pod, chosen, local)["causes"][0]["code"] == "claim-not-bound"  # a scheduler chose the node
@@ -304,8 +305,9 @@ def test_the_time_of_a_condition_is_not_presented_as_that_of_the_last_attempt() 
 def test_misspelled_scheduler_is_corrected_for_the_owner() -> None:
     state = find(a_pod(node="", schedulerName="default-schedular", metadata=OWNED), a_lease("kube-scheduler", 0.1))
     assert list_commands(state) == [
-        "kubectl patch statefulset web -n shop -p"
+        "kubectl -n shop patch statefulset web -p"
         ' \'{"spec":{"template":{"spec":{"schedulerName":"default-scheduler"}}}}\''
+        " && kubectl -n shop delete pod web-0"
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from herodotus_answers.live.cluster_objects import ClusterObjects
 from herodotus_answers.live.pods.template_overrides import correct_suggestions
+from herodotus_answers.pod_templates import build_template_command
 
 Json = dict[str, Any]
 CPU = "spec.template.spec.containers[name=main].resources.requests[cpu]"
@@ -136,15 +137,21 @@ def test_template_that_changed_since_the_pod_was_made_proves_nothing(revision: s
     assert ("such as a webhook" in suggestion["text"]) is is_evidence
 
 
+TERM: Json = {"op": "remove", "path": "/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/1"}
+
+
 @pytest.mark.parametrize(
-    ("field", "patch"),
+    ("field", "patch", "operations"),
     [
-        (CPU, {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}),
-        ("spec.template.spec.nodeSelector[disk]", {"nodeSelector": {"disk": "2"}}),
-        ("spec.template.spec.affinity.podAffinity.required", None),
+        (CPU, {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}, []),
+        ("spec.template.spec.nodeSelector[disk]", {"nodeSelector": {"disk": "2"}}, []),
+        ("spec.template.spec.affinity.podAffinity.required", {}, [TERM]),
+        ("spec.template.spec.tolerations", {"priorityClassName": "high"}, [{"op": "add", "path": "/tolerations/-"}]),
     ],
 )
-def test_command_for_a_job_changes_its_cron_job_too_where_it_can(field: str, patch: Json | None) -> None:
+def test_command_for_a_job_makes_every_change_in_its_cron_job_too(
+    field: str, patch: Json, operations: list[Json]
+) -> None:
     template = spec("8", {"disk": "ssd"})
     job = {"metadata": {"name": "sync-1", "ownerReferences": [{"kind": "CronJob", "name": "sync", "controller": True}]}}
     objects = {
@@ -152,17 +159,21 @@ def test_command_for_a_job_changes_its_cron_job_too_where_it_can(field: str, pat
         "sync": {"metadata": {"name": "sync"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": template}}}}},
     }
     meta = {"name": "p", "namespace": "ops", "ownerReferences": [{"kind": "Job", "name": "sync-1", "controller": True}]}
-    change = {"field": field, "to": "2", "also": [], "text": "change it", "command": "kubectl first", "rights": []}
+    of_job = build_template_command("Job", "sync-1", "ops", patch, operations)
+    assert of_job is not None
+    change = {"field": field, "to": "2", "also": [], "text": "change it", "command": of_job.command, "rights": []}
     found = correct_suggestions(
         {"suggestions": [change]},
         {"metadata": meta, "spec": template},
         ClusterObjects(lambda path: (200, objects[path.rpartition("/")[2]])),
     )["suggestions"][0]
-    first, _, last = found["command"].partition(" && ")
-    assert first == "kubectl first"
-    assert "CronJob/sync makes its next Jobs from a template of its own" in found["text"]
-    assert [right["resource"] for right in found["rights"]] == (["cronjobs.batch"] if patch else [])
-    if patch:
-        assert json.loads(last.partition(" -p ")[2].strip("'"))["spec"]["jobTemplate"]["spec"]["template"] == {
-            "spec": patch
-        }
+    first, *later = found["command"].split(" && ")
+    assert first == of_job.command
+    assert "CronJob/sync makes its next Jobs from a template of its own: the last command" in found["text"]
+    assert [right["resource"] for right in found["rights"]] == ["cronjobs.batch"]
+    patches = [json.loads(each.partition(" -p ")[2].strip("'")) for each in later]
+    template_path = "/spec/jobTemplate/spec/template/spec"
+    assert patches == [
+        *([[{**each, "path": f"{template_path}{each['path']}"} for each in operations]] if operations else []),
+        *([{"spec": {"jobTemplate": {"spec": {"template": {"spec": patch}}}}}] if patch else []),
+    ]
