@@ -125,6 +125,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "device-class-missing": "A DeviceClass does not exist.",
     "devices-unhealthy": "A node has devices of which none is allocatable.",
     "device-plugin-missing": "Nodes with devices offer none, because the device plugin does not run there.",
+    "node-plugin-missing": "The node plugin of a CSI or DRA driver is kept off nodes that the pod may use.",
     "resize-held": "A pod holds what a deferred resize asks for, which a pod that waits lacks.",
     "resource-other-name": "Nodes offer the devices under other resource names.",
     "unit-slip": "A request is larger than any node because of its unit.",

@@ -80,8 +80,12 @@ def _exclude(pod_spec: Json, node: Json) -> tuple[int, str, str]:
 
 def list_untolerated_taints(pod_spec: Json, node: Json) -> list[Json]:
     """Return the taints of a node that keep a DaemonSet's pod away."""
-    taints = (node.get("spec") or {}).get("taints") or ()
-    return [t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute") and not _tolerates(pod_spec, t)]
+    return [taint for taint in list_hard_taints(node) if not _tolerates(pod_spec, taint)]
+
+
+def list_hard_taints(node: Json) -> list[Json]:
+    """Return the taints of a node that keep every pod away that does not tolerate them."""
+    return [t for t in (node.get("spec") or {}).get("taints") or () if t.get("effect") in ("NoSchedule", "NoExecute")]
 
 
 def advise_toleration(daemon_set: Json, nodes: Sequence[Json]) -> Remedy | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.node_rules import read_labels
 from herodotus_answers.live.pod_facts import Container, make_remedy, name_source
-from herodotus_answers.live.pods.kubelet_messages import Topic, find_remedy
+from herodotus_answers.live.pods.device_plugins import find_excluded_driver
+from herodotus_answers.live.pods.kubelet_messages import Topic, find_remedy, find_unregistered_driver
 from herodotus_answers.live.unit_slips import describe_slip
 
 if TYPE_CHECKING:
@@ -26,7 +27,12 @@ def advise(
 ) -> list[Remedy]:
     """Return what a message of the kubelet asks for; [] if that is not known. `image` is not the container's own."""
     node = str(pod["spec"].get("nodeName"))
-    labels = read_labels(objects.get("Node", node).object or {"metadata": {}})
+    found = objects.get("Node", node).object
+    driver = find_unregistered_driver(topic, message)
+    excluded = find_excluded_driver(driver, [found], objects) if driver and found else None
+    if excluded is not None:
+        return [each | {"text": f"{each['text']}: {excluded['text']}"} for each in excluded["remedies"]]
+    labels = read_labels(found or {"metadata": {}})
     build = f"Windows {labels[_WINDOWS_BUILD]}" if _WINDOWS_BUILD in labels else ""
     platform = ", ".join(filter(None, (labels.get(_ARCHITECTURE), build)))
     limits = ((container.spec.get("resources") or {}).get("limits") or {}) if container else {}

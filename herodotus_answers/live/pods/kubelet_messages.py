@@ -36,6 +36,12 @@ LACKS_SPACE: Final = (
     r"ResourceExhausted|OutOfCapacity|(?:\bno|enough|insufficient|out of) (?:free )?(?:space|capacity|storage)"
 )
 
+# What the kubelet says where the node plugin of a CSI or a DRA driver has not registered, by topic.
+_UNREGISTERED: Final[dict[str, str]] = {
+    "volume": r"driver name (\S+) not found in the list of registered|does not contain driver (\S+)",
+    "devices": r"(?:DRA|plugin) (?:driver|name) \"?([\w.-]+)\"?.* (?:not registered|not found)",
+}
+
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
 # `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {limit} (of its memory),
 # {runtime} (the RuntimeClass), and {owner}, whose pod template or manifest has to change; of a claim {driver} and
@@ -157,7 +163,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     ),
     "volume": (
         (
-            r"driver name (\S+) not found in the list of registered|does not contain driver (\S+)",
+            _UNREGISTERED["volume"],
             "make the CSI driver {0} run on {node}: its node plugin is not registered there",
         ),
         (
@@ -489,7 +495,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     ),
     "devices": (
         (
-            r"(?:DRA|plugin) (?:driver|name) \"?([\w.-]+)\"?.* (?:not registered|not found)",
+            _UNREGISTERED["devices"],
             "make the DRA driver {0} run on {node}: its plugin is not registered there",
         ),
         (r"", "see what the DRA driver of the claim logs on {node}"),
@@ -659,6 +665,12 @@ _NODE_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ),
 )
 _ON_NODES: Final[tuple[Topic, ...]] = ("image", "sandbox", "volume", "start", "rejection")
+
+
+def find_unregistered_driver(topic: Topic, message: str) -> str:
+    """Return the CSI or DRA driver of which a message says that it is not registered on the node; "" if of none."""
+    match = re.search(_UNREGISTERED[topic], message, re.IGNORECASE) if topic in _UNREGISTERED else None
+    return next(filter(None, match.groups()), "") if match else ""
 
 
 def find_remedy(topic: Topic, message: str, **facts: str) -> str:

@@ -9,6 +9,7 @@ such object. Only what the pod names is read, and events only of a claim in trou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,7 @@ from herodotus_answers.live.pod_facts import (
 )
 from herodotus_answers.live.pods.affinity_causes import find_affinity_causes, find_unknown_keys
 from herodotus_answers.live.pods.claim_causes import find_claim_causes
-from herodotus_answers.live.pods.device_plugins import find_missing_plugin
+from herodotus_answers.live.pods.device_plugins import find_excluded_driver, find_missing_plugin, list_open_nodes
 from herodotus_answers.live.pods.template_overrides import describe_added_request
 from herodotus_answers.live.unit_slips import find_unit_slip
 from herodotus_answers.quantities import read_quantity
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+# What kube-scheduler's message says of nodes without a CSI driver, and of those without devices for a claim; and how a
+# DeviceClass selects the devices of a driver.
+_NO_CSI_DRIVER: Final = re.compile(r"(\S+) CSI driver is not installed on the node")
+_NO_DEVICES: Final = "cannot allocate all claims"
+_DRIVER_OF_CLASS: Final = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
 _ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"  # a namespace's label
 _NAMED: Final = 4  # names in a sentence
 # A request of at most this is not looked at: the unit of a larger one may be a slip. In the API's units.
@@ -53,11 +59,19 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
         *find_affinity_causes(pod, objects),
         *find_unknown_keys(pod, objects),
         *finder.find_devices(),
+        *finder.find_drivers(),
         *finder.find_resources(),
         *finder.find_unit_slips(),
         *finder.find_nodes(),
         *finder.find_labels(),
     ]
+
+
+def _list_device_classes(spec: Json) -> list[str]:
+    """Return the device classes that the spec of a ResourceClaim, or of a template, names."""
+    requests = ((spec.get("spec") or spec).get("devices") or {}).get("requests") or ()
+    alternatives = (r.get("firstAvailable") or (r.get("exactly") or r,) for r in requests)
+    return sorted({str(n) for several in alternatives for each in several if (n := each.get("deviceClassName"))})
 
 
 class _Finder:
@@ -158,10 +172,7 @@ class _Finder:
         if kind == "ResourceClaim" and lookup.object["metadata"].get("deletionTimestamp"):
             yield self._describe_terminating(lookup.object)
         spec = lookup.object.get("spec") or {}
-        requests = ((spec.get("spec") or spec).get("devices") or {}).get("requests") or ()
-        alternatives = (r.get("firstAvailable") or (r.get("exactly") or r,) for r in requests)
-        names = {each.get("deviceClassName") for several in alternatives for each in several}
-        for class_name in sorted(filter(None, names)):
+        for class_name in _list_device_classes(spec):
             if self._objects.get("DeviceClass", class_name).is_absent:
                 text = f"DeviceClass {class_name} of {kind} {name} does not exist"
                 text += describe_similar(class_name, self._objects.list_names("DeviceClass"))
@@ -176,6 +187,30 @@ class _Finder:
                         )
                     ],
                 )
+
+    def find_drivers(self) -> Iterator[LiveCause]:
+        """Yield where the node plugins of drivers do not run without which nodes are rejected, and why not."""
+        message = str((read_conditions(self._pod).get("PodScheduled") or {}).get("message"))
+        drivers = dict.fromkeys(_NO_CSI_DRIVER.findall(message))
+        drivers |= dict.fromkeys(self._list_device_drivers()) if _NO_DEVICES in message else {}
+        nodes = self._objects.list_objects("Node") if drivers else None
+        if nodes is None or nodes.missing:
+            return
+        open_nodes = list_open_nodes(self._spec, nodes.items)
+        causes = (find_excluded_driver(driver, open_nodes, self._objects) for driver in drivers)
+        yield from filter(None, causes)
+
+    def _list_device_drivers(self) -> Iterator[str]:
+        """Yield the drivers of the device classes that the pod's claims name; the class is named after most drivers."""
+        for each in self._spec.get("resourceClaims") or ():
+            kind = "ResourceClaimTemplate" if each.get("resourceClaimTemplateName") else "ResourceClaim"
+            name = each.get("resourceClaimTemplateName") or each.get("resourceClaimName")
+            spec = (self._objects.get(kind, name, self._namespace).object or {}).get("spec") or {} if name else {}
+            for class_name in _list_device_classes(spec):
+                found = (self._objects.get("DeviceClass", class_name).object or {}).get("spec") or {}
+                selectors = (selector.get("cel") or {} for selector in found.get("selectors") or ())
+                named = [driver for cel in selectors for driver in _DRIVER_OF_CLASS.findall(str(cel.get("expression")))]
+                yield from named or [class_name]
 
     def _describe_terminating(self, claim: Json) -> LiveCause:
         """Return the cause that a resource claim is being deleted, with the pods that keep it."""
