@@ -162,10 +162,10 @@ class _ClaimFinder:
             return
         why = _refuse(lookup.object, claim)
         text = f"claim {name} asks for volume {volume_name} and is not bound to it: {why}"
-        remedies = [
-            *self._offer_left_over([lookup.object], claim),
-            make_remedy(f"make claim {name} anew with a volume and a class that go together, or correct {volume_name}"),
-        ]
+        remedy = make_remedy(
+            f"make claim {name} anew with a volume and a class that go together, or correct {volume_name}"
+        )
+        remedies = self._add_left_over([remedy], [lookup.object], claim)
         yield make_cause("no-fitting-volume", text, "spec.volumeName", of=about, remedies=remedies)
 
     def find_claim(self, name: str, *, is_made: bool) -> Iterator[LiveCause]:
@@ -355,11 +355,18 @@ class _ClaimFinder:
             ]
         return make_cause("no-class", text, "spec.storageClassName", of=about, remedies=remedies)
 
-    def _offer_left_over(self, volumes: Iterable[Json], claim: Json) -> list[Remedy]:
-        """Return the remedies that free volumes which are kept for claims that are gone, and would serve a claim."""
-        return [
-            _free(volume, claim) for volume in volumes if self._is_left_over(volume) and not _misfits(volume, claim)
-        ]
+    def _add_left_over(self, remedies: list[Remedy], volumes: Iterable[Json], claim: Json) -> list[Remedy]:
+        """Return the remedies with those that free volumes which are kept for claims that are gone, and would serve.
+
+        A volume with the data of an earlier claim of the same name is the first choice. One with the data of another
+        claim is the last, because that data can then be read and overwritten.
+        """
+        left = [volume for volume in volumes if self._is_left_over(volume) and not _misfits(volume, claim)]
+        own, others = (
+            [_free(volume, claim) for volume in left if _is_held_for(volume, claim) is is_own]
+            for is_own in (True, False)
+        )
+        return [*own, *remedies, *others]
 
     def _is_left_over(self, volume: Json) -> bool:
         """Return whether a volume is kept for a claim that is gone: one of its name may have been made since."""
@@ -379,10 +386,10 @@ class _ClaimFinder:
         same = [v for v in volumes.items if (v["spec"].get("storageClassName") or "") == class_name]
         reasons = [_refuse(volume, claim) for volume in same]
         listed = "; ".join(reasons[:_NAMED]) or f"no volume of class {class_name!r} exists"
-        remedies = [
-            *self._offer_left_over(same, claim),
-            make_remedy(f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists"),
-        ]
+        remedy = make_remedy(
+            f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists"
+        )
+        remedies = self._add_left_over([remedy], same, claim)
         return make_cause(
             "no-fitting-volume", f"{beginning}: {listed}", "spec", of=f"PersistentVolumeClaim/{name}", remedies=remedies
         )
@@ -455,14 +462,13 @@ def _refuse(volume: Json, claim: Json) -> str:
     name, spec = volume["metadata"]["name"], volume["spec"]
     phase = (volume.get("status") or {}).get("phase")
     held = spec.get("claimRef") or {}
-    if held and (held.get("namespace"), held.get("name")) != (
-        claim["metadata"]["namespace"],
-        claim["metadata"]["name"],
-    ):
+    if held and not _is_held_for(volume, claim):
         state = "is Released by" if phase == "Released" else "belongs to"
         return f"volume {name} {state} claim {held.get('namespace')}/{held.get('name')}"
     if misfit := _misfits(volume, claim):
         return misfit
+    if held and phase == "Released":
+        return f"volume {name} is Released by an earlier claim {held.get('namespace')}/{held.get('name')}"
     return (
         f"volume {name} is {phase}"
         if phase != "Available"
@@ -470,11 +476,21 @@ def _refuse(volume: Json, claim: Json) -> str:
     )
 
 
+def _is_held_for(volume: Json, claim: Json) -> bool:
+    """Return whether a volume is kept for a claim of this name and namespace."""
+    held, meta = volume["spec"].get("claimRef") or {}, claim["metadata"]
+    return (held.get("namespace"), held.get("name")) == (meta["namespace"], meta["name"])
+
+
 def _free(volume: Json, claim: Json) -> Remedy:
     """Return the remedy that makes a volume available again, which is kept for a claim that is gone."""
-    name, held = volume["metadata"]["name"], volume["spec"]["claimRef"]
-    text = f"remove claimRef of volume {name}, if {claim['metadata']['name']} may have the data that"
-    text += f" {held.get('namespace')}/{held.get('name')} left there: it is then bound to it"
+    name, held, wanted = volume["metadata"]["name"], volume["spec"]["claimRef"], claim["metadata"]["name"]
+    owner = f"{held.get('namespace')}/{held.get('name')}"
+    text = f"remove claimRef of volume {name}, which is then bound to {wanted}: it has the data of the earlier claim"
+    text += f" {owner}"
+    if not _is_held_for(volume, claim):
+        text = f"remove claimRef of volume {name}, only if nobody needs the data of {owner} on it any more: {wanted} is"
+        text += " then bound to it, and its pods can read and overwrite that data"
     patch = '[{"op":"remove","path":"/spec/claimRef"}]'
     return make_remedy(text, f"kubectl patch pv {name} --type=json -p '{patch}'")
 
