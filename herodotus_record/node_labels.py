@@ -46,6 +46,21 @@ def names_role(key: str) -> bool:
     return re.match(_ROLE, key) is not None
 
 
+BUILT_FOR: Final = tuple(f"{domain}kubernetes.io/{what}" for what in ("os", "arch") for domain in ("", "beta."))
+_SPELLINGS: Final = {  # what others call an architecture, by the name that kubelets give it
+    "amd64": ("x86_64", "x86-64", "x64"),
+    "arm64": ("aarch64", "armv8", "arm64v8", "arm64/v8"),
+    "386": ("i386", "i686", "x86"),
+    "windows": ("win", "win64"),
+}
+
+
+def is_same_platform(key: str, wanted: str, value: str) -> bool:
+    """Return whether a value of a label of BUILT_FOR is meant by another spelling of it, such as x86_64 or Linux."""
+    lower = wanted.lower()
+    return key in BUILT_FOR and wanted != value and (lower == value or lower in _SPELLINGS.get(value, ()))
+
+
 def is_hardware(resource: str) -> bool:
     """Return whether a resource is one that only some machines have, such as nvidia.com/gpu or hugepages-2Mi."""
     return "/" in resource or resource.startswith("hugepages-")

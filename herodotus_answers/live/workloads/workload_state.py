@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.daemon_nodes import advise_toleration, find_nodes_without_pod, read_meant_node
-from herodotus_answers.live.node_rules import matches_selector
+from herodotus_answers.live.node_rules import matches_selector, read_labels
 from herodotus_answers.live.pod_facts import (
     FOREGROUND,
     ask_for_events,
@@ -40,11 +40,13 @@ from herodotus_answers.live.workload_objects import (
 )
 from herodotus_answers.live.workloads.deletions import explain_preempted
 from herodotus_answers.live.workloads.refusal_causes import explain_refusal, find_missing_references
+from herodotus_answers.live.workloads.template_changes import change_template
 from herodotus_answers.live.workloads.terminating_pods import explain_wait_for_end, list_terminating
 from herodotus_answers.live.workloads.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
 from herodotus_answers.live.workloads.workload_events import build_timeline, find_refusal
 from herodotus_answers.live.workloads.workload_pods import Problems, explain_failed_pod, find_problems
 from herodotus_answers.quantities import read_quantity
+from herodotus_record.node_labels import is_same_platform
 from herodotus_record.units import begin_sentence, describe_all
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         LiveState,
         LiveWorkload,
         NodesWithoutPod,
+        Remedy,
         WorkloadAutoscaler,
         WorkloadCounts,
     )
@@ -286,10 +289,26 @@ def _explain_no_node(situation: Situation) -> LiveCause:
     text = f"no node matches its node selector, affinity and tolerations ({reasons or 'as its controller reports'})"
     tainted = {name for each in situation.skipped if each["code"] == "taint" for name in each["nodes"]}
     nodes = [node for node in listed.items if node["metadata"]["name"] in tainted]
-    remedy = make_remedy("label a node that is to have a pod as the template asks, or change the template")
+    remedy = _correct_platform(situation.workload, listed.items) or make_remedy(
+        "label a node that is to have a pod as the template asks, or change the template"
+    )
     return make_cause(
         "no-node-selected", text, source, remedies=[advise_toleration(situation.workload.object, nodes) or remedy]
     )
+
+
+def _correct_platform(workload: Workload, nodes: Sequence[Json]) -> Remedy | None:
+    """Return the remedy for a node selector that spells the platform of the nodes another way, or None."""
+    selector, corrected = workload.pod_spec.get("nodeSelector") or {}, dict[str, str]()
+    for key, wanted in selector.items():
+        values = sorted({read_labels(node).get(key, "") for node in nodes})
+        meant = next((value for value in values if is_same_platform(key, str(wanted), value)), "")
+        corrected |= {key: meant} if meant else {}
+    if not corrected:
+        return None
+    pairs = (f"{key}={selector[key]} to {key}={value}" for key, value in corrected.items())
+    text = f"change the node selector from {' and '.join(pairs)}, which the nodes have"
+    return change_template(workload, text, {"nodeSelector": corrected})
 
 
 def _find_paused(situation: Situation) -> Parts | None:

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from herodotus_record.model import Reason
-from herodotus_record.node_labels import is_hardware, names_identity
+from herodotus_record.node_labels import BUILT_FOR, is_hardware, is_same_platform, names_identity
 from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
 from herodotus_record.units import format_exact_quantity
 from scheduler.engine.columns import NodeColumns
@@ -48,9 +48,8 @@ from scheduler.engine.suggestions.near_tolerations import NearToleration, find_n
 Json = dict[str, Any]
 MIN_SHARE: Final = 0.1  # of the old request: with less, the program would hardly be the same
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-# A program is built for these, so a pod cannot run where they have another value.
-BUILT_FOR: Final = tuple(f"{domain}kubernetes.io/{what}" for what in ("os", "arch") for domain in ("", "beta."))
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_OTHER_PLATFORM: Final = 1000  # more than the unmet requirements of a node may be
 _RESERVED: Final = (TaintKind.RESERVED, TaintKind.FOR_DEVICES)
 # Values of labels that say what a node is not, and what such a label has on the other nodes. An empty value says that a
 # node is what the label stands for, as that of a role does.
@@ -478,7 +477,7 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
         there = place.labels.get(key)
         if there == value:
             continue
-        if key in BUILT_FOR:
+        if key in BUILT_FOR and not is_same_platform(key, value, there or ""):
             return None
         lost = _describe_lost([(key, (value,))], place)
         is_set = there is not None and key != _HOSTNAME  # another node's name would pin the pod to that node
@@ -527,7 +526,9 @@ def _widen_terms(draft: Draft, terms: Sequence[NodeSelectorTerm], place: Place) 
     The node has to meet one of the terms. If each would have to be removed as a whole, all are removed.
     """
     failing = [_failing(term, place) for term in terms]
-    possible = [i for i in range(len(terms)) if failing[i] and not any(r.key in BUILT_FOR for r in failing[i])]
+    possible = [
+        i for i in range(len(terms)) if failing[i] and not any(_is_of_other_platform(r, place) for r in failing[i])
+    ]
     if not possible:
         return None
     widened = {i: new for i in possible if (new := _widen(terms[i], place)) is not None}
@@ -552,6 +553,16 @@ def _widen_terms(draft: Draft, terms: Sequence[NodeSelectorTerm], place: Place) 
         msgspec.structs.replace(draft.spec, affinity=_with_required_terms(draft.spec.affinity, changed)),
         {"affinity": {"nodeAffinity": {_REQUIRED: _without_null(required)}}},
     )
+
+
+def _is_of_other_platform(requirement: Requirement, place: Place) -> bool:
+    """Return whether a requirement is for nodes that run other programs: another spelling of the node's value is not.
+
+    A program is built for an operating system and an architecture, so that a pod cannot run where they differ.
+    """
+    key, there = requirement.key, place.labels.get(requirement.key) or ""
+    meant = requirement.operator == "In" and any(is_same_platform(key, v, there) for v in requirement.values or ())
+    return key in BUILT_FOR and not meant
 
 
 def _describe_difference(old: NodeSelectorTerm, new: NodeSelectorTerm) -> str:
@@ -603,16 +614,22 @@ def _term_matches(term: NodeSelectorTerm, place: Place) -> bool:
 def count_unmet_requirements(place: Place) -> int:
     """Return how many entries of the pod's node selector, and of its nearest required term, the node does not meet.
 
-    A label that the pod excludes counts twice if its value says that the node has what the label stands for.
+    A label that the pod excludes counts twice if its value says that the node has what the label stands for. Another
+    platform, for which the program is not built, counts more than anything else.
     """
     spec = place.pod.pod.spec
-    unmet = sum(place.labels.get(key) != value for key, value in (spec.node_selector or {}).items())
+    unmet = sum(
+        _OTHER_PLATFORM if key in BUILT_FOR and not is_same_platform(key, value, place.labels.get(key) or "") else 1
+        for key, value in (spec.node_selector or {}).items()
+        if place.labels.get(key) != value
+    )
     return unmet + min((_weigh(_failing(term, place), place) for term in list_required_terms(spec)), default=0)
 
 
 def _weigh(failing: Sequence[Requirement], place: Place) -> int:
     excluding = (r for r in failing if r.operator == "DoesNotExist")
-    return len(failing) + sum(place.labels.get(r.key) not in _OPPOSITES for r in excluding)
+    others = sum(_OTHER_PLATFORM for r in failing if _is_of_other_platform(r, place))
+    return len(failing) + others + sum(place.labels.get(r.key) not in _OPPOSITES for r in excluding)
 
 
 def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from herodotus_record.model import Reason, Verdict
+from herodotus_record.node_labels import BUILT_FOR, is_same_platform
 from herodotus_record.units import format_available, format_requested, natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.runtime import Framework
@@ -19,7 +20,7 @@ from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.requests import CPU, MEMORY
 from scheduler.engine.plugins.node_affinity import match_required_affinity
-from scheduler.engine.suggestions.changes import BUILT_FOR, Draft, list_required_terms
+from scheduler.engine.suggestions.changes import Draft, list_required_terms
 from scheduler.engine.suggestions.check import fits_without
 
 MAX_SCANNED: Final = 500  # rejected nodes whose sizes are compared
@@ -70,7 +71,8 @@ def _draft_kinds(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
             continue
         labels = ((n.metadata.labels or {}).get(key) for n in nodes.nodes if n is not None)
         present = sorted({label for label in labels if label})
-        if present and not set(values) & set(present):
+        is_there = any(v == label or is_same_platform(key, v, label) for v in values for label in present)
+        if present and not is_there:
             params = {"key": key, "value": values[0], "from": ", ".join(present)}
             yield Draft(spec, {}, is_exact=False).with_change("add-node-of-kind", params, spec)
             return
