@@ -19,11 +19,13 @@ from herodotus_answers.live.objects import HOSTNAME
 from herodotus_answers.live.pod_facts import (
     describe_elsewhere,
     describe_similar,
+    find_owner,
     format_times,
     kubectl,
     list_claims,
     make_cause,
     make_remedy,
+    name_source,
 )
 from herodotus_answers.live.pods.attachment_causes import list_users
 from herodotus_answers.live.pods.kubelet_messages import LACKS_SPACE, find_remedy
@@ -116,6 +118,25 @@ class _ClaimFinder:
         text = f"no node can reach all volumes of the pod: {listed}"
         yield make_cause("volumes-apart", text, "spec.nodeAffinity", remedies=remedies)
 
+    def _remake(self, name: str, how: str) -> str:
+        """Return how to make a claim anew: where its spec comes from a template, the template has to change."""
+        made = next((each for each in list_claims(self._pod) if each.name == name), None)
+        if made is not None and made.is_ephemeral:
+            where = f"the volumeClaimTemplate of volume {made.volume} in {name_source(self._pod, self._objects)}"
+            return f"correct {where}, so that new pods get claims {how}"
+        owner = find_owner(self._pod, self._objects)
+        found = self._objects.get(owner.kind, owner.name, self._namespace).object if owner else None
+        templates = ((found or {}).get("spec") or {}).get("volumeClaimTemplates") or ()
+        if owner is None or not any(
+            f"{each['metadata']['name']}-{self._pod['metadata']['name']}" == name for each in templates
+        ):
+            return f"make claim {name} anew {how}"
+        again = f"kubectl delete statefulset {owner.name} -n {self._namespace} --cascade=orphan"
+        return (
+            f"make {owner.label} anew with volumeClaimTemplates {how} ({again} keeps its pods), and delete claim {name}"
+            " and the pod, which it then makes anew"
+        )
+
     def _find_unmade(self, name: str, about: str) -> Iterator[LiveCause]:
         """Yield why the claim of an ephemeral volume was not created, if an event says so."""
         for event in reversed(self._objects.list_events({**self._pod, "kind": "Pod"})):
@@ -154,7 +175,7 @@ class _ClaimFinder:
         if lookup.is_absent:
             similar = describe_similar(volume_name, self._objects.list_names("PersistentVolume"))
             text = f"claim {name} asks for volume {volume_name}, which does not exist{similar}"
-            remedies = [make_remedy(f"create volume {volume_name}, or make claim {name} anew without volumeName")]
+            remedies = [make_remedy(f"create volume {volume_name}, or {self._remake(name, 'without volumeName')}")]
             yield make_cause(
                 "volume-missing", text, "spec.volumeName", of=f"PersistentVolume/{volume_name}", remedies=remedies
             )
@@ -163,7 +184,7 @@ class _ClaimFinder:
         why = _refuse(lookup.object, claim)
         text = f"claim {name} asks for volume {volume_name} and is not bound to it: {why}"
         remedy = make_remedy(
-            f"make claim {name} anew with a volume and a class that go together, or correct {volume_name}"
+            f"{self._remake(name, 'with a volume and a class that go together')}, or correct {volume_name}"
         )
         remedies = self._add_left_over([remedy], [lookup.object], claim)
         yield make_cause("no-fitting-volume", text, "spec.volumeName", of=about, remedies=remedies)
@@ -249,7 +270,7 @@ class _ClaimFinder:
             existing = self._objects.list_names("StorageClass")
             text = f"class {class_name} of claim {name} does not exist{describe_similar(class_name, existing)}"
             remedies = [
-                make_remedy(f"create the class {class_name}, or make claim {name} anew with a class that exists")
+                make_remedy(f"create the class {class_name}, or {self._remake(name, 'with a class that exists')}")
             ]
             yield make_cause(
                 "class-missing", text, "spec.storageClassName", of=f"StorageClass/{class_name}", remedies=remedies
@@ -387,7 +408,7 @@ class _ClaimFinder:
         reasons = [_refuse(volume, claim) for volume in same]
         listed = "; ".join(reasons[:_NAMED]) or f"no volume of class {class_name!r} exists"
         remedy = make_remedy(
-            f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists"
+            f"add a volume of at least {wanted} for claim {name}, or {self._remake(name, 'with what exists')}"
         )
         remedies = self._add_left_over([remedy], same, claim)
         return make_cause(
@@ -420,7 +441,7 @@ class _ClaimFinder:
             f"claim {name} wants {wanted} of class {class_name}, and its driver publishes less free capacity everywhere"
         )
         text += f": {', '.join(rooms)}{more}"
-        remedies = [make_remedy(f"free or add storage for class {class_name}, or make claim {name} anew with less")]
+        remedies = [make_remedy(f"free or add storage for class {class_name}, or {self._remake(name, 'with less')}")]
         return make_cause("no-storage-capacity", text, "CSIStorageCapacity", of=about, remedies=remedies)
 
     def _find_user(self, claim: str) -> Iterator[LiveCause]:
