@@ -385,7 +385,9 @@ class LocalService(AbstractContextManager["LocalService"]):
         for where, name in sorted(question.pods - self._evaluation.pods.keys()):
             here = {name for namespace, name in self._evaluation.pods if namespace == where}
             similar = tuple(get_close_matches(name, here, n=MAX_SIMILAR, cutoff=0.5))
-            raise NoObjectError(f'pods "{name}" not found among the pods that have not ended', similar)
+            elsewhere = sorted(space for space, each in self._evaluation.pods if each == name)[:MAX_SIMILAR]
+            where = f"; in namespace {' and '.join(elsewhere)} there is one of that name" if elsewhere else ""
+            raise NoObjectError(f'pods "{name}" not found among the pods that have not ended{where}', similar)
         for where, name in sorted(question.pods):
             pod = self._evaluation.pods[where, name]
             if not self._evaluation.has_node_of(pod):
