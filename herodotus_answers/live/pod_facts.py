@@ -273,7 +273,9 @@ def name_source(pod: Json, objects: ClusterObjects) -> str:
     if is_static(pod):
         return f"the static pod's manifest on {pod['spec'].get('nodeName')}"
     owners = list_owners(pod, objects)
-    return owners[-1].label if owners else "the pod"
+    if len(owners) > 1:  # a Job keeps its template
+        return f"{owners[-1].label} (and delete {owners[0].label}, which cannot be changed)"
+    return owners[0].label if owners else "the pod"
 
 
 def find_owner(pod: Json, objects: ClusterObjects) -> Owner | None:

@@ -244,6 +244,13 @@ def _change_container(pod: Json, container: Container, change: Json, why: str, o
     return [remedy] if remedy else []
 
 
+def _list_later_sidecars(pod: Json, container: Container) -> list[str]:
+    """Return the sidecars that the kubelet starts only after an init container has ended."""
+    names = [each.name for each in list_containers(pod)]
+    later = list_containers(pod)[names.index(container.name) + 1 :]
+    return [each.name for each in later if each.is_sidecar]
+
+
 # --- containers that run --------------------------------------------------------------------------------------------
 
 
@@ -258,6 +265,15 @@ def _explain_unready(
         awaited, what = explain_awaited_service(pod, container, objects)
         text += f"; {awaited}" if awaited else ""
         remedies = [make_remedy(what)] if what else []
+        if sidecars := _list_later_sidecars(pod, container):
+            names, it = " and ".join(sidecars), "it" if len(sidecars) == 1 else "one of them"
+            text += f", also sidecar {names}"
+            advice = (
+                f"if {container.name} waits for {it}, put sidecar {names} before {container.name} in initContainers"
+            )
+            remedies.append(
+                make_remedy(f"{advice} of {name_source(pod, objects)}: init containers start in their order")
+            )
         return [make_cause("init-container-running", text, source, at=since, remedies=remedies, inspect=logs)]
     probes = explain_probes(pod, container, events, objects, now)
     if container.status.get("started") is False:  # readiness is not probed before the startup probe has passed

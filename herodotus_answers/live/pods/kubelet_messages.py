@@ -29,6 +29,7 @@ Topic = Literal[
     "webhook",
     "admission",
     "autoscaler",
+    "kueue",
 ]
 
 # What a storage system says that has no space left.
@@ -490,6 +491,16 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make room on {node}, where {1} of {2} {0} are used; if {owner} has a nodeName, let a scheduler choose the"
             " node instead",
         ),
+        (
+            r"SMT Alignment Error: requested (\d+) cpus not multiple cpus per core = (\d+)",
+            "request a multiple of {1} cpus in {owner}, not {0}: {node} gives whole cores alone (full-pcpus-only of its"
+            " kubelet)",
+        ),
+        (
+            r"OS field doesn't match node OS",
+            "select nodes of the operating system of spec.os in {owner} (kubernetes.io/os), or correct spec.os:"
+            " {node} has another one, and a pod as it is may be sent there again",
+        ),
         (r"shutting down", "start {node} again, or remove it"),
         (r"no space left on device", "free disk space on {node}: its kubelet can write nothing"),
     ),
@@ -570,6 +581,21 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make the storage behind {driver} answer its controller",
         ),
         (r"", "mend what {driver} reports, or use another class"),
+    ),
+    # why Kueue does not admit a Job
+    "kueue": (
+        (
+            r"(LocalQueue|ClusterQueue) (\S+) is (?:inactive|stopped)",
+            "let {0} {1} admit Jobs again: see its stopPolicy and its condition Active",
+        ),
+        (
+            r"(LocalQueue|ClusterQueue) (\S+) (?:doesn't|does not) exist",
+            "create {0} {1}, or correct the label kueue.x-k8s.io/queue-name of {owner}",
+        ),
+        (
+            r"insufficient (?:unused )?quota (?:in cohort )?for (\S+) in flavor ([^\s,]+)",
+            "wait until other Jobs of the ClusterQueue end, request less {0}, or raise its quota in flavor {1}",
+        ),
     ),
     # why the API server cannot call a webhook
     "webhook": (

@@ -5,6 +5,7 @@ Owns: these causes and their remedies. Does not own: containers without a failin
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ _PROBES: Final = {
     "Readiness probe": "probe-readiness",
     "Liveness probe": "probe-liveness",
 }
+_STATUS: Final = re.compile(r"HTTP probe failed with statuscode: (\d{3})")
 _PROBE_FIELDS: Final = {
     "probe-startup": "startupProbe",
     "probe-readiness": "readinessProbe",
@@ -58,7 +60,9 @@ def explain_probes(
         probe = container.spec.get(_PROBE_FIELDS[code]) or {}
         target = describe_handler(probe)
         what = f"{container.label}{' (' + target + ')' if target else ''}: "
-        advice = _advise_on_probe(code, probe) + _name_declared_ports(probe, container.spec)
+        advice = _advise_on_status(str(event.get("message")), probe) or (
+            _advise_on_probe(code, probe) + _name_declared_ports(probe, container.spec)
+        )
         remedies = [make_remedy(f"{advice}, in {name_source(pod, objects)}")] if probe else []
         logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
         causes.append(make_event_cause(code, what, event, now, remedies=remedies, inspect=logs))
@@ -78,6 +82,19 @@ def describe_unanswered(container: Container) -> tuple[str, str]:
     target = describe_handler(probe)
     which = f"{'startup' if waits else 'readiness'} probe{f' ({target})' if target else ''}"
     return which, _advise_on_probe(code, probe) + _name_declared_ports(probe, container.spec)
+
+
+def _advise_on_status(message: str, probe: Json) -> str:
+    """Return what to do about a probe that the program answers with an HTTP error; "" if it does not answer so."""
+    found, target = _STATUS.search(message), describe_handler(probe)
+    status = found[1] if found else ""
+    if status in ("401", "403"):
+        return f"probe a path that needs no credentials, or send some in httpHeaders: {target} answers {status}"
+    if status in ("404", "405"):
+        return f"probe a path that the program serves: {target} answers {status}"
+    if status.startswith("5"):
+        return f"see why the program answers {target} with {status}: it runs, and says that it is not well"
+    return f"make the program answer {target} with a status below 400, not {status}" if status else ""
 
 
 def _advise_on_probe(code: str, probe: Json) -> str:

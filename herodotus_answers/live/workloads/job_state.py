@@ -23,6 +23,7 @@ from herodotus_answers.live.pod_facts import (
     parse_time,
     read_conditions,
 )
+from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.pods.pod_state import explain_silent_manager
 from herodotus_answers.live.workload_objects import Workload, find_parent, has_ended_job
 from herodotus_answers.live.workloads.cron_schedule import parse_schedule
@@ -158,6 +159,10 @@ def _describe_end(situation: Situation, end: str) -> Parts:
     what = "remove the cause of the failures"
     if code == "job-deadline":
         what = "raise activeDeadlineSeconds, or let the Job do less"
+    elif len(causes) == 0 and (workload.pod_spec.get("restartPolicy") == "OnFailure"):
+        what += (
+            ", whose logs are gone with the pods: restartPolicy OnFailure deletes them at the limit, Never keeps them"
+        )
     remedy = make_remedy(f"{what}; {again}")
     causes.append(make_cause(code, text, f"status.conditions[{end}]", at=at, remedies=[remedy]))
     why = f". {causes[0]['text']}" if len(causes) > 1 else ""
@@ -187,6 +192,8 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
                 text += ", but Kueue has made no Workload for it: its controller seems not to run"
                 remedies = [make_remedy("start Kueue's controller, or see why it does not run")]
                 look = f"kubectl get pods -A -l {_KUEUE_PODS}"
+            elif refusal and (advice := find_remedy("kueue", str(refusal.get("message")), owner=workload.label)):
+                remedies = [make_remedy(advice)]
             cause = make_cause("queued", text + why, source, at=since, remedies=remedies, inspect=look)
             queue = "user" if stopped else queue
             return "workload-suspended", f"{workload.label} makes no pods: {text}{why} ({words})", [cause], queue
