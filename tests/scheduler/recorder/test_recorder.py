@@ -365,8 +365,10 @@ class TestHighWater:
         limit(recorder, 1 << 20)
         decide(recorder, cluster())
         gap, earlier, *_, decision = spools.frames(tmp_path)
+        assert isinstance(gap, Gap)
         assert (gap.first, gap.last, gap.sequence) == (1, 1, 2)
         assert earlier == HighWater(recorder.incarnation, 3, EARLIER, 7, 42)
+        assert isinstance(decision, Decision)
         assert decision.sequence == 4
         assert (recorder.dropped, recorder.recorded) == (1, 2)
 
