@@ -34,6 +34,7 @@ class StoredClaims(NoWrites):
         self.patches: list[str] = []
         self.bound: list[tuple[str, str]] = []
         self.refuse: set[str] = set()  # names of pods whose bind request fails
+        self.delayed: list[Callable[[Writes], object]] | None = None  # writes that wait, instead of being made at once
         self.lose: list[bool] = []  # for each of the next writes of a status without an answer: does it take effect?
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
@@ -78,7 +79,16 @@ class StoredClaims(NoWrites):
             return msgspec.convert(self.stored[claim.metadata.name], ResourceClaim)
 
     def submit(self, write: Callable[[Writes], object], what: str) -> None:
-        write(self)
+        if self.delayed is None:
+            write(self)
+        else:
+            self.delayed.append(write)
+
+    def make_delayed(self) -> None:
+        """Make the writes that wait, and further ones at once."""
+        delayed, self.delayed = self.delayed or [], None
+        for write in delayed:
+            write(self)
 
     def show(self) -> None:
         """Show the scheduler every claim as it is stored."""

@@ -75,3 +75,21 @@ def test_a_pod_that_names_an_allocated_claim_twice_is_reserved_and_bound_once(wo
     world.until(lambda: len(world.decisions) > 1 and not world.loop.scheduler.in_flight)
     assert world.bound() == [("first", "n"), ("second", "n")]
     assert world.users("first") == ["first", "second"]
+
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["removed late", "shown late"])
+def test_a_pod_that_is_bound_again_keeps_its_reservation(world: ClaimWorld, is_late: bool) -> None:
+    """The reservation of the failed attempt is removed after the next attempt, or the removal is shown after it."""
+    world.claims.refuse.add("first")
+    world.claims.delayed = []
+    world.begin(a_group("g", 1), using("first"))
+    assert world.users("first") == ["first"]
+    world.claims.show()
+    if not is_late:
+        world.claims.make_delayed()
+        assert world.users("first") == []
+    world.claims.refuse.clear()
+    world.until(lambda: bool(world.claims.bound) and not world.loop.scheduler.in_flight)
+    world.claims.make_delayed()
+    assert world.bound() == [("first", "n")]
+    assert world.users("first") == ["first"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +28,7 @@ from scheduler.engine.objects.times import format_seconds
 from scheduler.engine.plugins.dynamic_resources import binding_conditions
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
 from scheduler.engine.plugins.dynamic_resources.claims import name_consumer
-from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation
+from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation, ReservationRemoval
 
 MAX_TRIES: Final = 5  # of a write that conflicts with another one, as in client-go's DefaultRetry
 
@@ -41,13 +42,14 @@ class ReservedDevices:
     """The state that Reserve writes: what each claim of the pod gets on `node`.
 
     `pending` maps the index of a claim to its new allocation. `written` holds the claims that were written, by index;
-    the binding thread adds them one after the other.
+    the binding thread adds them one after the other. `removals` are those of the pod's last reservations, by index.
     """
 
     node: str
     on_node: NodeAllocation
     pending: dict[int, PendingAllocation] = field(default_factory=dict)
     written: dict[int, ResourceClaim] = field(default_factory=dict)
+    removals: dict[int, ReservationRemoval] = field(default_factory=dict)
 
 
 def reserve(
@@ -60,6 +62,9 @@ def reserve(
     """
     allocation = attempt.nodes.get(node, NodeAllocation(()))
     reserved = ReservedDevices(node, allocation, dict(attempt.shared))
+    for number, claim in enumerate(attempt.claims):
+        if (removal := devices.find_removal(claim, pod)) is not None:
+            reserved.removals[number] = removal
     for shared in attempt.shared.values():
         shared.sharers += 1
     numbers = list(attempt.to_allocate())
@@ -115,6 +120,9 @@ def write_claims(
     """
     for number, claim in enumerate(attempt.claims):
         pending = reserved.pending.get(number)
+        removal = reserved.removals.get(number)
+        if removal is not None and not removal.call_off():
+            claim = writes.read_claim(claim)
         if attempt.is_reserved(claim, pod) or (number == attempt.extended and pending is None):
             reserved.written[number] = claim
             continue
@@ -236,7 +244,9 @@ def unreserve(
         if number == attempt.extended:
             writes.submit(lambda api, claim=claim: api.delete_claim(claim), "delete resourceclaim")  # type: ignore[misc]
         elif claim.is_reserved_for(pod.uid):  # a reservation for the group stays for its other pods
-            writes.submit(lambda api, claim=claim: _remove_reservation(api, claim, pod), "unreserve")  # type: ignore[misc]
+            removal = devices.begin_removal(claim, pod)
+            remove = partial(_remove_reservation, claim=claim, pod=pod)
+            writes.submit(lambda api, removal=removal, remove=remove: removal.run(partial(remove, api)), "unreserve")  # type: ignore[misc]
 
 
 def _settle_write(writes: Writes, pending: PendingAllocation, pod: PodInfo) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from scheduler.engine.dra.extended_resources import map_resources
 from scheduler.engine.dra.pools import PreparedSlice, SliceCatalog, SlicedDevice
 from scheduler.engine.dra.requests import RUNTIME_ERROR, SelectorError
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodGroupKey
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.resource_api import (
     AllocationResult,
     DeviceAttribute,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 MAX_MATCHES: Final = 64  # results of one device that are kept: 5 KiB, and a cluster may have 100,000 devices
+MAX_REMOVALS: Final = 4096  # of reservations that are kept; a pod's next attempt comes soon
 MAX_CHANGES: Final = 4096  # changes of nodes that are kept; a reader that is further behind reads every node
 
 
@@ -56,6 +58,30 @@ class PendingAllocation:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+class ReservationRemoval:
+    """The removal of a pod's reservation of a claim after an attempt that failed.
+
+    The pod's next attempt calls it off, as it would otherwise remove the reservation of that attempt.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._has_begun = self._is_called_off = False
+
+    def run(self, remove: Callable[[], None]) -> None:
+        """Call `remove`, unless the removal was called off."""
+        with self._lock:
+            if not self._is_called_off:
+                self._has_begun = True
+                remove()
+
+    def call_off(self) -> bool:
+        """Wait for the end of a removal that has begun, and return False; otherwise prevent it and return True."""
+        with self._lock:
+            self._is_called_off = True
+            return not self._has_begun
+
+
 class ClusterDevices:
     """Indexes of the device classes, resource slices with their taint rules, and allocated claims of `objects`.
 
@@ -74,6 +100,7 @@ class ClusterDevices:
         self.allocated = AllocatedDevices()
         self.classes: dict[str, DeviceClass] = {}
         self.backed: dict[str, DeviceClass] = {}
+        self._removals: dict[tuple[str, str], ReservationRemoval] = {}  # by the UIDs of claim and pod, the oldest first
 
     def update(self) -> None:
         """Apply the changes to slices, classes and claims since the last call."""
@@ -163,6 +190,17 @@ class ClusterDevices:
         self._pending[pending] = None
         self._add(pending.name, allocation)
         return pending
+
+    def begin_removal(self, claim: ResourceClaim, pod: PodInfo) -> ReservationRemoval:
+        """Return a new removal of the pod's reservation of a claim, which `find_removal` returns from now on."""
+        removal = self._removals[claim.metadata.uid, pod.uid] = ReservationRemoval()
+        if len(self._removals) > MAX_REMOVALS:
+            del self._removals[next(iter(self._removals))]
+        return removal
+
+    def find_removal(self, claim: ResourceClaim, pod: PodInfo) -> ReservationRemoval | None:
+        """Return the removal of the pod's last reservation of a claim, or None."""
+        return self._removals.get((claim.metadata.uid, pod.uid))
 
     def release_pending(self, pending: PendingAllocation) -> None:
         """Stop counting an allocation for a pod that will not be bound, unless other pods still share it.
