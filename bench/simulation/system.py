@@ -51,6 +51,7 @@ from herodotus_sim.storage import WatchChange
 from herodotus_sim.wire import SimulatedRequest, SimulatedResponse
 from scheduler.commands import ship
 from scheduler.commands.main import main as run_scheduler
+from scheduler.recorder.recorder import URGENT_EVERY_S
 from tests.support.pages import API, read_pages
 
 Json = dict[str, Any]
@@ -62,7 +63,8 @@ RESTART_S: Final = (0.5, 3.0)  # until a kubelet has started a process again
 DATABASE: Final = "herodotus.sqlite"
 CLOCK_JUMP_S: Final = 600.0  # by which a wall clock may jump at most, forwards or backwards
 VERBOSITY: Final = 3  # the verbosity that logs every attempt
-_FIRST_LOST: Final = re.compile(r'"Cannot record decisions.* sequence=1$')
+_LOST: Final = '"Cannot record decisions'
+_FIRST_LOST: Final = re.compile(rf"{_LOST}.* sequence=1$")
 
 
 def prepare(directory: Path) -> None:
@@ -213,7 +215,7 @@ class SimulatedReplica:
         ]
         self.processes: list[VirtualProcess] = []
         self.killed: list[VirtualProcess] = []
-        self.killed_on_full_disk: list[VirtualProcess] = []
+        self.ended_on_full_disk: list[VirtualProcess] = []
         self.end_requested = False
         self._read, self._has_scheduled = 0, False  # lines of the log, and whether one says that it schedules
         self.process = VirtualProcess(machine, name, host=self.host)
@@ -247,16 +249,16 @@ class SimulatedReplica:
         self.end_requested = True
         self.killed.append(self.process)
         if self.host.disk_is_full:
-            self.killed_on_full_disk.append(self.process)
+            self.ended_on_full_disk.append(self.process)
         self.process.kill()
 
     @property
     def without_room_for_gaps(self) -> list[VirtualProcess]:
-        """The processes that could not report what they lost: killed on a full disk, or without a reserve.
+        """The processes that could not report what they lost: they ended at once on a full disk, or had no reserve.
 
-        A scheduler whose first record found no room has no reserve.
+        A scheduler that is killed or loses its Lease ends at once. One whose first record found no room has no reserve.
         """
-        return [p for p in self.processes if p in self.killed_on_full_disk or any(map(_FIRST_LOST.search, p.log))]
+        return [p for p in self.processes if p in self.ended_on_full_disk or any(map(_FIRST_LOST.search, p.log))]
 
     def kill_children(self) -> None:
         """Send SIGKILL to the child processes: the shipper."""
@@ -351,6 +353,8 @@ class SimulatedSystem:
                 self.service.start()
 
     def _note_end(self, replica: SimulatedReplica) -> None:
+        if replica.lost_lease and _has_lost_records(replica.process):
+            replica.ended_on_full_disk.append(replica.process)
         expected = replica.end_requested or replica.lost_lease or not replica.processes
         if not expected:
             process = replica.process
@@ -434,6 +438,12 @@ class SimulatedSystem:
         assert stored is not None, f"decision {name} is listed, and not stored"
         record: Json = msgspec.to_builtins(build_record(stored))
         return record
+
+
+def _has_lost_records(process: VirtualProcess) -> bool:
+    """Return whether a process found no room for a record so shortly before its end that the gap may not be written."""
+    since = process.log_times[-1] - URGENT_EVERY_S
+    return any(at >= since and _LOST in line for at, line in zip(process.log_times, process.log, strict=True))
 
 
 def _find_attempts(process: VirtualProcess) -> list[tuple[float, str]]:
