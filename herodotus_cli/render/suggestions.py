@@ -55,13 +55,19 @@ def list_fixes(answer: Json, view: ViewOptions, *, with_commands: bool = True) -
 
     attempt = answer.get("attempt") or {}  # a pod group's suggestions are of several attempts
     if with_commands and attempt.get("startedAt") and attempt.get("source") != "evaluated":
-        is_of_attempt = [each["kind"] != UNDO for each in suggested] or [True] * len(fixes)
+        is_of_attempt = [_is_of_attempt(each) for each in suggested] or [True] * len(fixes)
         if True in is_of_attempt:
             first = is_of_attempt.index(True)
             of = "checked" if fixes[first].is_checked else "by the attempt"
             notes = (f"{of} {format_ago(attempt['startedAt'], view)}", *fixes[first].notes)
             fixes[first] = fixes[first]._replace(notes=notes)
     return fixes
+
+
+def _is_of_attempt(suggestion: Json) -> bool:
+    from herodotus_answers.suggestions import UNDO  # here, because most pods are placed
+
+    return bool(suggestion["kind"] != UNDO)
 
 
 def build_fixes(fixes: Sequence[Fix], *, is_short: bool = False) -> list[Block]:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from herodotus_answers.live.objects import drop_advice
+from herodotus_answers.suggestions import UNDO
 from herodotus_cli.render.pod import build_screen
 from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_cli.render.suggestions import list_fixes
 from tests.cli.scenes import (
     NODES,
     NOW,
@@ -120,6 +122,18 @@ def test_states_that_no_node_was_rejected() -> None:
     text = drawn(Scene(explained(a_placed(rejected={}, nodes=NODES))), VIEWS["80"])
     assert "All 12 nodes passed all 6 filters." in text.splitlines()
     assert "passed all" not in drawn(Scene(placed()), VIEWS["80"])
+
+
+def test_the_age_of_an_attempt_is_no_note_on_a_fix_that_it_does_not_have() -> None:
+    answer = explained(pending_with_suggestions())
+    unchecked = [suggestion | {"checked": False} for suggestion in answer["suggestions"]]
+    undo = unchecked[0] | {"kind": UNDO, "text": "go back to the previous template", "node": ""}
+    fixes = list_fixes(answer | {"suggestions": [undo, *unchecked]}, ViewOptions(NOW))
+    assert [[note for note in fix.notes if "attempt" in note] for fix in fixes[:3]] == [
+        [],
+        ["by the attempt 38s ago"],
+        [],
+    ]
 
 
 def test_matrix_of_filters_that_no_node_failed_has_no_rows() -> None:
