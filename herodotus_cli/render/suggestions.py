@@ -49,10 +49,6 @@ def list_fixes(answer: Json, view: ViewOptions, *, with_commands: bool = True) -
     suggested = answer.get("suggestions") or ()
     fixes = [_describe(each, with_commands=with_commands) for each in suggested]
     fixes = fixes or ([Fix(steps, None)] if steps else [])
-    if not fixes:
-        return []
-    from herodotus_answers.suggestions import UNDO  # here, because most pods are placed
-
     attempt = answer.get("attempt") or {}  # a pod group's suggestions are of several attempts
     if with_commands and attempt.get("startedAt") and attempt.get("source") != "evaluated":
         is_of_attempt = [_is_of_attempt(each) for each in suggested] or [True] * len(fixes)
