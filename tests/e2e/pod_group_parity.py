@@ -24,7 +24,10 @@ from tests.processes import eventually
 Json = dict[str, Any]
 
 OURS, THEIRS = SCHEDULER, "kube-scheduler-groups"
-SETTLE_S: Final = 5.0  # for evictions and further attempts of a group that may preempt
+# Nothing changes for so long after the evictions and further attempts of a group that may preempt: a member that waits
+# is tried again after a backoff of at most 10 s, which kube-scheduler skips for groups.
+SETTLE_S: Final = 4.0
+WAITING_SETTLE_S: Final = 11.0
 SEEN_S: Final = 1.0  # until a scheduler has seen changes of pods, which come by another watch than groups
 GATES: Final = {"GenericWorkload": True, "GangScheduling": True}
 WHOLE_GATES: Final = {**GATES, "TopologyAwareWorkloadScheduling": True, "WorkloadAwarePreemption": True}
@@ -152,7 +155,7 @@ class GroupParity:
         self._api.create(GROUPS.format(self.namespace), {"metadata": {"name": group}, "spec": group_spec})
         condition = eventually(lambda: find_condition(self._api, self.namespace, group), f"{group} to be decided", 60)
         if preempts:
-            time.sleep(SETTLE_S)
+            self._settle(group)
             condition = find_condition(self._api, self.namespace, group) or condition
         results = eventually(lambda: self._results(group), f"the members of {group}", 60)
         result = self._locate(GroupResult(condition, results), group_spec)
@@ -162,6 +165,18 @@ class GroupParity:
             evicted = frozenset(before - left) if self._whole else frozenset()
             result = result._replace(members=results, evicted=evicted)
         return result
+
+    def _settle(self, group: str) -> None:
+        """Wait until further attempts and evictions change nothing any more."""
+        seen, changed_s = dict[str, str](), time.monotonic()
+        while True:
+            nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in self._api.items(self._pods)}
+            if nodes != seen:
+                seen, changed_s = nodes, time.monotonic()
+            waits = any(name.startswith(f"{group}-") and not node for name, node in nodes.items())
+            if time.monotonic() - changed_s > (WAITING_SETTLE_S if waits else SETTLE_S):
+                return
+            time.sleep(0.2)
 
     def _locate(self, result: GroupResult, group_spec: Json) -> GroupResult:
         """Return the result with the domain of its members on nodes. They must be in one, if the group demands it."""
