@@ -593,8 +593,12 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "create {0} {1}, or correct the label kueue.x-k8s.io/queue-name of {owner}",
         ),
         (
-            r"insufficient (?:unused )?quota (?:in cohort )?for (\S+) in flavor ([^\s,]+)",
+            r"insufficient unused quota (?:in cohort )?for (\S+) in flavor ([^\s,]+)",
             "wait until other Jobs of the ClusterQueue end, request less {0}, or raise its quota in flavor {1}",
+        ),
+        (
+            r"insufficient quota for (\S+) in flavor ([^\s,]+)",
+            "request less {0}, or raise the quota of the ClusterQueue in flavor {1}: it never has that much",
         ),
     ),
     # why the API server cannot call a webhook
