@@ -92,9 +92,8 @@ def _advise_on_status(message: str, probe: Json) -> str:
         return f"probe a path that needs no credentials, or send some in httpHeaders: {target} answers {status}"
     if status in ("404", "405"):
         return f"probe a path that the program serves: {target} answers {status}"
-    if status.startswith("5"):
-        return f"see why the program answers {target} with {status}: it runs, and says that it is not well"
-    return f"make the program answer {target} with a status below 400, not {status}" if status else ""
+    words = f"make the program answer {target} with a status below 400: it runs, and answers {status}"
+    return words if status else ""
 
 
 def _advise_on_probe(code: str, probe: Json) -> str:
