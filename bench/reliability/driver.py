@@ -251,20 +251,22 @@ def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> I
 def quieten(system: RecordingSystem, journal: ObservedCluster, api: DisturbingClient, seed: int | str) -> None:
     """Remove all faults, restore all nodes, and wait at most QUIET_S seconds until all work is done.
 
-    That is when no pod that fits is pending, no decision is open, and all records are delivered, for so long that no
-    count of repeated attempts is unwritten.
+    That is when no pod that fits is pending, none is tried, no decision is open, and all records are delivered, for so
+    long that no count of repeated attempts is unwritten.
     """
     world = OperationContext(api, journal.state, random.Random(seed), lambda prefix: prefix)
     if system.api.faulty:
         api.put("/faults", {"faults": []})
     with journal.lock:
         operations.settle(world)
-    deadline, quiet_since = time.monotonic() + QUIET_S, float("inf")
+    deadline, quiet_since, attempts = time.monotonic() + QUIET_S, float("inf"), system.attempts()
     while (now := time.monotonic()) < deadline:
         system.restart_ended()
         with journal.lock:
             operations.reap(world)
             settled = operations.is_settled(journal.state)  # The watch is behind the requests.
+        before, attempts = attempts, system.attempts()
+        settled = settled and attempts == before
         if settled and system.leader() is not None and system.is_delivered() and not open_decisions(system):
             with journal.lock:
                 waiting = any(find_feasible_node(journal.state, pod) for pod in journal.state.pending())
@@ -286,12 +288,18 @@ def judge(system: RecordingSystem, journal: ObservedCluster, result: FaultRun) -
             records[name] = system.read_record(NAMESPACE, name)
         return records[name]
 
+    attempts = system.attempts()
+    decisions, incarnations = system.list_decisions(NAMESPACE), system.query("/incarnations")["items"]
+    while (now := system.attempts()) != attempts:  # a pod was tried meanwhile
+        time.sleep(UNWRITTEN_S)
+        attempts = now
+        decisions, incarnations = system.list_decisions(NAMESPACE), system.query("/incarnations")["items"]
     evidence = Evidence(
         history=history,
-        decisions=system.list_decisions(NAMESPACE),
-        incarnations=system.query("/incarnations")["items"],
+        decisions=decisions,
+        incarnations=incarnations,
         record=read_record,
-        attempts=system.attempts(),
+        attempts=attempts,
         attempts_before_kills=system.attempts_before_kills(),
         crashes=system.crashes,
         clocks_differ_s=system.clocks_differ_s,
