@@ -147,30 +147,34 @@ def _sleep(seconds: float) -> None:
 
 
 class VirtualLock:
-    """threading.Lock. Outside of a run nothing competes for it."""
+    """threading.Lock. Outside of a run nothing competes for it.
 
-    __slots__ = ("_locked", "_waiters")
+    Each simulated process has a lock of its own, also where a module has one for all: a process that is killed or
+    frozen while it holds the lock does not keep it from the others.
+    """
+
+    __slots__ = ("_holders", "_waiters")
 
     def __init__(self) -> None:
-        self._locked = False
+        self._holders: set[VirtualProcess | None] = set()
         self._waiters = Waiters()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        machine = get_machine()
+        machine, process = get_machine(), current_process()
         if machine is not None:
             machine.maybe_yield()
-        while self._locked:
+        while process in self._holders:
             if not blocking or not require_machine().wait(self._waiters, timeout if timeout >= 0 else None):
                 return False
-        self._locked = True
+        self._holders.add(process)
         return True
 
     def release(self) -> None:
-        self._locked = False
-        self._waiters.wake(1)
+        self._holders.discard(current_process())
+        self._waiters.wake()
 
     def locked(self) -> bool:
-        return self._locked
+        return current_process() in self._holders
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -179,7 +183,7 @@ class VirtualLock:
         self.release()
 
     def _at_fork_reinit(self) -> None:
-        self._locked = False
+        self._holders.clear()
 
 
 class VirtualRLock:
