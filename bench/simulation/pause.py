@@ -61,21 +61,26 @@ def find_problems(system: SimulatedSystem) -> Iterator[str]:
 
 
 def find_differences(system: SimulatedSystem) -> Iterator[str]:
-    """Yield how the leader's cache and queue differ from the API server, by its own comparison (SIGUSR2)."""
+    """Yield how the leader's cache and queue differ from the API server, by its own comparison (SIGUSR2).
+
+    Nothing differs if nobody leads, or the leader ends meanwhile.
+    """
     leader, machine = system.leader(), system.machine
     if leader is None or signal.SIGUSR2 not in leader.process.signal_handlers:
         return
-    log, first = leader.process.log, len(leader.process.log)
-    standard_library.send_signal(leader.process, signal.SIGUSR2)
+    process = leader.process
+    log, first = process.log, len(process.log)
+    standard_library.send_signal(process, signal.SIGUSR2)
     ends = machine.now + DUMP_S
     while not (compared := _COMPARED.search("".join(log[first:]))) and machine.now < ends:
         machine.sleep(0.1)
     text = "".join(log[first:])
     if compared is None:
-        yield f"the_leader_sees_what_is_there: {leader.process.name} does not compare its cache"
+        if process.running:
+            yield f"the_leader_sees_what_is_there: {process.name} does not compare its cache"
     elif int(compared[1]):
         lines = [line.strip() for line in text.splitlines() if '"Cache mismatch"' in line]
-        yield f"the_leader_sees_what_is_there: {leader.process.name}: {'; '.join(lines)}"
+        yield f"the_leader_sees_what_is_there: {process.name}: {'; '.join(lines)}"
     nodes = system.api.state.nodes
     for name, amounts in _NODE.findall(text):
         cpu = _CPU.search(amounts)
