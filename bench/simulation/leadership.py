@@ -14,11 +14,12 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from bench.simulation.machine import VirtualMachine, VirtualProcess
+from bench.simulation.machine import DELAYS_S, VirtualMachine, VirtualProcess
 
 Json = dict[str, Any]
 
-GRACE_S: Final = 0.5  # a thread may lose its turn between its last check and the request
+# A thread may lose its turn between its last check and the request, and once more while it writes the request.
+GRACE_S: Final = 2 * max(DELAYS_S) + 0.1
 UNFENCED: Final = ("/events", "/leases")  # an event harms nothing, and the Lease decides itself
 
 
