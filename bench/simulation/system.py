@@ -248,7 +248,7 @@ class SimulatedReplica:
         """Send SIGKILL."""
         self.end_requested = True
         self.killed.append(self.process)
-        if self.host.disk_is_full:
+        if self.host.disk_is_full or _has_lost_records(self.process):
             self.ended_on_full_disk.append(self.process)
         self.process.kill()
 
@@ -442,6 +442,8 @@ class SimulatedSystem:
 
 def _has_lost_records(process: VirtualProcess) -> bool:
     """Return whether a process found no room for a record so shortly before its end that the gap may not be written."""
+    if not process.log:
+        return False
     since = process.log_times[-1] - URGENT_EVERY_S
     return any(at >= since and _LOST in line for at, line in zip(process.log_times, process.log, strict=True))
 
