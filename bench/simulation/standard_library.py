@@ -36,6 +36,7 @@ from bench.simulation.machine import (
     require_machine,
 )
 
+HOLDER_CHECK_S: Final = 0.1  # between two looks at whether the process that holds a lock still runs
 PROGRAMS: Final = ("scheduler", "herodotus_kube", "herodotus_record", "herodotus_sim", "herodotus_endpoint", "httpx")
 real_monotonic: Final = time.monotonic
 real_time: Final = time.time
@@ -149,32 +150,38 @@ def _sleep(seconds: float) -> None:
 class VirtualLock:
     """threading.Lock. Outside of a run nothing competes for it.
 
-    Each simulated process has a lock of its own, also where a module has one for all: a process that is killed or
-    frozen while it holds the lock does not keep it from the others.
+    Modules have locks for the whole process, which the simulated processes share. One that is killed while it holds
+    such a lock does not keep it from the others.
     """
 
-    __slots__ = ("_holders", "_waiters")
+    __slots__ = ("_holder", "_locked", "_waiters")
 
     def __init__(self) -> None:
-        self._holders: set[VirtualProcess | None] = set()
+        self._locked = False
+        self._holder: VirtualProcess | None = None
         self._waiters = Waiters()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         machine, process = get_machine(), current_process()
         if machine is not None:
             machine.maybe_yield()
-        while process in self._holders:
-            if not blocking or not require_machine().wait(self._waiters, timeout if timeout >= 0 else None):
+        ends = None if machine is None or timeout < 0 else machine.now + timeout
+        while self.locked():
+            left = None if machine is None or ends is None else ends - machine.now
+            if not blocking or (left is not None and left <= 0):
                 return False
-        self._holders.add(process)
+            if self._holder is not process:  # it may be killed meanwhile
+                left = HOLDER_CHECK_S if left is None else min(left, HOLDER_CHECK_S)
+            require_machine().wait(self._waiters, left)
+        self._locked, self._holder = True, process
         return True
 
     def release(self) -> None:
-        self._holders.discard(current_process())
-        self._waiters.wake()
+        self._locked, self._holder = False, None
+        self._waiters.wake(1)
 
     def locked(self) -> bool:
-        return current_process() in self._holders
+        return self._locked and (self._holder is None or self._holder.running)
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -183,7 +190,7 @@ class VirtualLock:
         self.release()
 
     def _at_fork_reinit(self) -> None:
-        self._holders.clear()
+        self._locked, self._holder = False, None
 
 
 class VirtualRLock:
