@@ -184,32 +184,33 @@ def every_record_agrees_with_the_api_server(evidence: Evidence) -> Iterator[str]
 
     A bound pod must have one Bound decision, the one in its annotation, and an unbound pod none. No decision may be
     open. A pod that is deleted before its unanswered binding can be read needs no Bound decision. Instead an outcome of
-    the decision for its node names the deletion. There may be as many contradictions as lost records.
+    the decision for its node names the deletion. There may be as many such pods as lost records.
     """
     contradictions = list(_find_contradictions(evidence))
-    if len(contradictions) > evidence.lost_records:
-        yield from contradictions
+    if len({uid for uid, _ in contradictions}) > evidence.lost_records:
+        yield from (text for _, text in contradictions)
 
 
-def _find_contradictions(evidence: Evidence) -> Iterator[str]:
+def _find_contradictions(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield the UID of each pod whose records contradict the API server, and how."""
     bound = {b.uid: b.object for b in evidence.bindings}
     for uid, decisions in evidence.placements.items():
         claims = [d for d in decisions if d["status"]["state"] == "Bound"]
         exists = uid in evidence.state.pods
         if any(d["status"]["state"] == "Binding" for d in decisions):
-            yield f"a decision is left open:\n{evidence.describe_pod(uid)}"
+            yield uid, f"a decision is left open:\n{evidence.describe_pod(uid)}"
         if uid in bound and (claims or exists):
             node, mark = node_of(bound[uid]), (bound[uid]["metadata"].get("annotations") or {}).get(DECISION_ANNOTATION)
             if [d["status"]["node"] for d in claims] != [node] or (mark and claims[0]["metadata"]["name"] != mark):
                 story = evidence.describe_pod(uid)
-                yield f"bound to {node} by decision {mark}, but the record disagrees:\n{story}"
+                yield uid, f"bound to {node} by decision {mark}, but the record disagrees:\n{story}"
         elif uid in bound:
             node = node_of(bound[uid])
             if not any(d["status"]["node"] == node and _names_deletion(evidence.record(d)) for d in decisions):
                 story = evidence.describe_pod(uid)
-                yield f"bound to {node} and deleted; no decision is Bound or names the deletion:\n{story}"
+                yield uid, f"bound to {node} and deleted; no decision is Bound or names the deletion:\n{story}"
         elif claims and exists:
-            yield f"not bound, but the record has a Bound decision:\n{evidence.describe_pod(uid)}"
+            yield uid, f"not bound, but the record has a Bound decision:\n{evidence.describe_pod(uid)}"
 
 
 def no_decision_has_two_outcomes(evidence: Evidence) -> Iterator[str]:
