@@ -266,6 +266,8 @@ def _bookmark(fault: FaultRule, draw: random.Random, handle: Handle, request: Si
     def bookmark(lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
             yield line
+            if not line.endswith(b"\n"):
+                continue  # another fault cut it off
             event = json.loads(line)
             if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
                 obj = event["object"]
