@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -14,7 +15,7 @@ from herodotus_answers.cluster_review import ClusterReviewStatus, build_cluster_
 from herodotus_answers.plans import PlanReview, PlanStep, describe_bound
 from herodotus_cli.render.plan import _list_facts, describe_step
 from herodotus_record.disclosure import mask_answer
-from scheduler.engine.plans import search
+from scheduler.engine.plans import answers, search
 from scheduler.engine.plans.answers import answer_plan
 from scheduler.engine.plans.changes import Change
 from scheduler.engine.plans.drains import DrainPlanner
@@ -29,6 +30,12 @@ from tests.support.namespaces import OneNamespace
 
 Json = dict[str, Any]
 NEVER = {"preemptionPolicy": "Never"}
+
+
+@pytest.fixture
+def in_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let limits be seconds of processor time, which other work on the machine does not shorten."""
+    monkeypatch.setattr(answers, "TimeLimit", lambda seconds, _, report: TimeLimit(seconds, time.thread_time, report))
 
 
 def ask(objects: list[Json], **question: Any) -> PlanReview:
@@ -427,6 +434,7 @@ def test_rolling_drains_are_ordered_such_that_no_pod_stays_pending() -> None:
     assert drain["cordon"] == ""
 
 
+@pytest.mark.usefixtures("in_processor_time")
 def test_an_order_of_drains_that_is_proven_is_preferred() -> None:
     """The pod b of n1 fits on n3 alone until n0 was drained, and c may take n3, although n2 is better for c now."""
     nodes = [a_node("n0", "4"), a_node("n1", "8"), a_node("n2", "8"), a_node("n3", "4")]
@@ -448,6 +456,7 @@ def test_an_order_of_drains_that_is_proven_is_preferred() -> None:
     assert headline([*nodes, *pods], pods=[], drain=["n1"], time_limit_seconds=1).endswith(words)
 
 
+@pytest.mark.usefixtures("in_processor_time")
 def test_no_drain_is_proven_while_a_pod_may_preempt_or_pods_share_a_constraint() -> None:
     nodes = [a_node(f"n{i}") for i in range(3)]
     pods = [a_pod("w0", "n0"), a_pod("w1", "n1")]
