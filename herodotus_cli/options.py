@@ -15,7 +15,6 @@ from herodotus_cli import completion_values
 from herodotus_cli.errors import ServerError
 from herodotus_cli.output_formats import OutputFormat
 from herodotus_cli.parameter_types import Duration, Endpoint, PositiveDuration, ServiceName
-from herodotus_record.units import begin_sentence
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _FIRST_WORD = "herodotus_cli.options.first_word"  # key of `Context.meta`
@@ -80,7 +79,7 @@ class PluginCommand(PagedHelp):
         shared = [words for kind, words in _DESCRIBED.items() if kind in kinds]
         if shared:
             formatter.write_paragraph()
-            formatter.write_text(f"{begin_sentence(' and '.join(shared))}: kubectl herodotus options")
+            formatter.write_text(f"{' and '.join(shared).capitalize()}: kubectl herodotus options")
 
 
 # By the class of shared options: what they are about, for the help of a command that has them.

@@ -70,7 +70,9 @@ def test_victims_get_an_event_and_are_deleted_unless_a_budget_forbids_it(
         lambda: any(d["spec"]["pod"]["name"] == "high" for d in herodotus.decisions(namespace)),
         "the preemptor's record",
     )
-    first = eventually(lambda: herodotus.explanation(namespace, "high", attempt="1"), "the first attempt's record")
+    first = eventually(
+        lambda: _with_phase(herodotus.explanation(namespace, "high", attempt="1")), "the first attempt's record"
+    )
     assert first["preemption"]["nominatedNode"] == "b"
     assert [p["message"] for p in first["outcome"]["phases"]] == [f"{namespace}/low-b evicted"]
 
@@ -181,3 +183,7 @@ def test_a_dry_run_decides_pods_of_the_default_scheduler_and_binds_none(
 
 def _with_end(answer: Json) -> Json | None:
     return answer if answer["outcome"]["final"] else None
+
+
+def _with_phase(answer: Json) -> Json | None:
+    return answer if answer["outcome"]["phases"] else None

@@ -147,10 +147,13 @@ def compared(of: Side, *what: str) -> Any:
 
 
 def _by_controllers(obj: Json) -> Json:
-    """Return only the fields of a pod that its controller sets: admission and status are not compared here."""
-    if obj["kind"] != "Pod":
-        return obj
+    """Return only the fields of a pod that its controller sets: admission and status are not compared here.
+
+    Nor is how often an object was changed: the steps of a rollout depend on when its pods become ready.
+    """
     meta = {k: v for k, v in obj["metadata"].items() if k != "generation"}
+    if obj["kind"] != "Pod":
+        return {**obj, "metadata": meta}
     spec = {k: v for k, v in obj["spec"].items() if k in ("containers", "hostname", "subdomain", "restartPolicy")}
     return {"metadata": meta, "spec": spec}
 
