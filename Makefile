@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 # Processes of pytest; the tests of a file run in one of them. Tests wait about as long as they compute, so that four of
-# them leave two cores idle for a quarter of the time.
-WORKERS ?= 6
+# them leave two cores idle for a quarter of the time, which tests that measure time need.
+WORKERS ?= 4
 # What Python compiles is kept for the next time, even where the environment says otherwise: each process of pytest
 # collects all tests, which takes 11 s instead of 19 s if they are compiled.
 export PYTHONDONTWRITEBYTECODE :=

@@ -145,6 +145,7 @@ def test_request_that_was_not_sent_is_marked(serving: Any, monkeypatch: pytest.M
     eventually(lambda: len(server.requests) == 1, "the request to be read")
     send(api, 1, results)
     late = results.get(timeout=5)
+    monkeypatch.setattr(connection_pool, "QUEUE_TIMEOUT_S", 60.0)
     api.send(ApiRequest("POST", "/p/2", {}), results.put, precondition=lambda: False)
     silent.set()
     results.get(timeout=5)
