@@ -288,12 +288,12 @@ def judge(system: RecordingSystem, journal: ObservedCluster, result: FaultRun) -
             records[name] = system.read_record(NAMESPACE, name)
         return records[name]
 
-    attempts = system.attempts()
-    decisions, incarnations = system.list_decisions(NAMESPACE), system.query("/incarnations")["items"]
-    while (now := system.attempts()) != attempts:  # a pod was tried meanwhile
-        time.sleep(UNWRITTEN_S)
-        attempts = now
+    while True:
+        attempts = system.attempts()
         decisions, incarnations = system.list_decisions(NAMESPACE), system.query("/incarnations")["items"]
+        if system.attempts() == attempts:
+            break
+        time.sleep(UNWRITTEN_S)  # a pod was tried meanwhile
     evidence = Evidence(
         history=history,
         decisions=decisions,

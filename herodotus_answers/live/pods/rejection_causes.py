@@ -86,11 +86,9 @@ def advise_on_naming(pod: Json, reason: str, objects: ClusterObjects) -> list[Re
     of_node = reason in (*_OF_LABELS, "TaintToleration") or reason.startswith(_OUT_OF)
     if not of_node or not describe_naming(pod, objects):
         return []
-    text, follows = (
-        "let a scheduler choose a node that takes the pod: remove nodeName",
-        f"in {name_source(pod, objects)}",
-    )
-    return [change_templates(pod, {"nodeName": None}, text, objects) or make_remedy(f"{text} {follows}")]
+    text = "let a scheduler choose a node that takes the pod: remove nodeName"
+    changed = change_templates(pod, {"nodeName": None}, text, objects)
+    return [changed or make_remedy(f"{text} in {name_source(pod, objects)}")]
 
 
 def _describe_held(pod: Json, held: HeldObject, what: str, objects: ClusterObjects) -> tuple[str, list[str]]:
