@@ -36,50 +36,20 @@ def build_profile(
     path = f"profiles[{index}]"
     rules = rules or resolve_rules(config)
     multi_point = merge_multi_point(profile.plugins.multi_point, rules)
-    args = decode_arguments(profile, path, registry, rules)
-    objects: dict[str, Any] = {}
-
-    def plugin(name: str, point: str) -> Any:
-        if name not in objects:
-            factory = registry.get(name)
-            if factory is None:
-                raise ConfigError(f'{path}: {_interface(point)} "{name}" does not exist')
-            try:
-                objects[name] = factory(args.get(name, factory.args_type()), handle)
-            except Exception as e:  # an out-of-tree plugin's constructor may raise anything
-                raise ConfigError(f'{path}: initializing plugin "{name}": {type(e).__name__}: {e}') from e
-            objects[name].rules = rules
-        return objects[name]
-
-    def extends(each: BasePlugin, point: str, protocol: type) -> bool:
-        rule = each.rule_at.get(point)
-        return isinstance(each, protocol) and (rule is None or rules.enabled(rule))
-
+    plugins = _PluginObjects(profile, path, registry, handle, rules)
     points: dict[str, tuple[Any, ...]] = {}
     enabled: dict[str, frozenset[str]] = {}
     for point, protocol in EXTENSION_POINTS.items():
         explicit: PluginSet = getattr(profile.plugins, _snake(point))
         for ref in explicit.enabled:
-            if not extends(plugin(ref.name, point), point, protocol) and point not in registry[ref.name].idle_at:
-                raise ConfigError(f'{path}: plugin "{ref.name}" does not extend {_interface(point)} plugin')
-        available = [
-            r.name
-            for r in multi_point
-            if extends(plugin(r.name, "multiPoint"), point, protocol) or point in registry[r.name].idle_at
-        ]
-        names = _expand(path, point, explicit, available)
+            plugins.require(ref.name, point)
+        names = _expand(path, point, explicit, [r.name for r in multi_point if plugins.extends(r.name, point)])
         enabled[point] = frozenset(names)
-        named = (plugin(name, point) for name in names)
+        named = (plugins.get(name, point) for name in names)
         points[_snake(point)] = tuple(
             replace_failing(point, each, enabled) for each in named if isinstance(each, protocol)
         )
-    for name, each in objects.items():
-        is_cached = not isinstance(each, PerNodePlugin) and each.depends_on is not DependsOn.ANYTHING
-        if is_cached and each.annotations:
-            raise ConfigError(
-                f'{path}: plugin "{name}" reads node annotations and must declare DependsOn.ANYTHING,'
-                f" not DependsOn.{each.depends_on.name}: a changed annotation does not refresh cached results"
-            )
+    plugins.check_dependencies()
     points["pre_score"] += tuple(compute_state_for_score(points["score"], enabled["preScore"]))
     points["filter"] = tuple(adapt_filter(plugin) for plugin in points["filter"])
     points["score"] = tuple(adapt_score(plugin) for plugin in points["score"])
@@ -95,6 +65,56 @@ def build_profile(
         rules=rules,
         **points,
     )
+
+
+class _PluginObjects:
+    """The plugins of a profile. Each is constructed when it is first needed."""
+
+    def __init__(self, profile: ProfileConfig, path: str, registry: Registry, handle: Handle, rules: Rules) -> None:
+        self._path, self._registry, self._handle, self._rules = path, registry, handle, rules
+        self._args = decode_arguments(profile, path, registry, rules)
+        self._objects: dict[str, Any] = {}
+
+    def get(self, name: str, point: str) -> Any:
+        """Return a plugin that the profile names at an extension point.
+
+        Raise ConfigError if it does not exist or fails in its constructor.
+        """
+        if name not in self._objects:
+            factory = self._registry.get(name)
+            if factory is None:
+                raise ConfigError(f'{self._path}: {_interface(point)} "{name}" does not exist')
+            try:
+                self._objects[name] = factory(self._args.get(name, factory.args_type()), self._handle)
+            except Exception as e:  # an out-of-tree plugin's constructor may raise anything
+                raise ConfigError(f'{self._path}: initializing plugin "{name}": {type(e).__name__}: {e}') from e
+            self._objects[name].rules = self._rules
+        return self._objects[name]
+
+    def extends(self, name: str, point: str, named_at: str = "multiPoint") -> bool:
+        """Return whether a plugin that the profile names at `named_at` implements an extension point, or idles there.
+
+        A plugin may implement a point by one rule only, and does not without that rule.
+        """
+        plugin: BasePlugin = self.get(name, named_at)
+        rule = plugin.rule_at.get(point)
+        is_implemented = isinstance(plugin, EXTENSION_POINTS[point]) and (rule is None or self._rules.enabled(rule))
+        return is_implemented or point in self._registry[name].idle_at
+
+    def require(self, name: str, point: str) -> None:
+        """Raise ConfigError if a plugin that the profile names at an extension point does not implement it."""
+        if not self.extends(name, point, point):
+            raise ConfigError(f'{self._path}: plugin "{name}" does not extend {_interface(point)} plugin')
+
+    def check_dependencies(self) -> None:
+        """Raise ConfigError for a plugin that reads annotations, and whose results are cached without them."""
+        for name, plugin in self._objects.items():
+            is_cached = not isinstance(plugin, PerNodePlugin) and plugin.depends_on is not DependsOn.ANYTHING
+            if is_cached and plugin.annotations:
+                raise ConfigError(
+                    f'{self._path}: plugin "{name}" reads node annotations and must declare DependsOn.ANYTHING,'
+                    f" not DependsOn.{plugin.depends_on.name}: a changed annotation does not refresh cached results"
+                )
 
 
 def resolve_plugin_names(profile: ProfileConfig, registry: Registry) -> ProfileConfig:
