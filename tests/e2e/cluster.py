@@ -190,13 +190,12 @@ class Herodotus:
 
     def start_scheduler(self, *flags: str, name: str = "scheduler") -> Process:
         """Start a scheduler with more flags; its log is called `name`."""
-        verification = ("--verify-cache", "1") if self.tree == ROOT else ()  # unknown to earlier versions
         self.scheduler = Process(
             name,
             python(
                 *("scheduler", "run", "--kubeconfig", str(self.cluster.kubeconfig), "--config", str(self._config)),
                 *("--endpoint", self.endpoint_url, "--spool", str(self.spool), "--v", "3"),
-                *("--secure-port", "0", *verification, *flags),
+                *("--secure-port", "0", "--verify-cache", "1", *flags),
             ),
             self._directory / f"{name}.log",
             cwd=self.tree,
