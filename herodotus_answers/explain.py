@@ -352,7 +352,7 @@ def is_left_out(decision: Decision, rejection: FirstRejection) -> bool:
 
 
 def _find_kind(reason: Reason) -> tuple[str, ...]:
-    """Return what two reasons must have in common to be told in one sentence: the code and some parameters."""
+    """Return what two reasons must have in common to share a sentence: the code and some parameters."""
     if reason.code == "insufficient":  # none at all and devices that a node does not offer are matters of their own
         mark = "capacity" if reason.params.get("capacity") else "absent" if is_absent(reason) else ""
         return reason.code, reason.params.get("resource", ""), mark

@@ -3,8 +3,8 @@
 Owns: the sentences. Does not own: kinds of rejections and their order (`explain`), the reason of one node
 (`node_results`). Pure.
 
-Invariant: no node's reason is told of other nodes. The sentences of a pruned record are those of the whole one, but for
-those about all nodes of the cluster, which a pruned record does not have.
+Invariant: a sentence names only nodes that have its reason. The sentences of a pruned record are those of the whole
+one, but for those about all nodes of the cluster, which a pruned record does not have.
 """
 
 from __future__ import annotations

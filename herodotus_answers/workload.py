@@ -459,7 +459,11 @@ def _describe_observed(schedulers: Sequence[SchedulerAgreement]) -> str:
         sentences.append(
             f"{each['scheduler']} decided {pluralize(total, 'pod')} and recorded nothing: an observer's evaluation,"
             f" with the configuration that the observer has, agrees for {agree}"
-            + ("." if agree == total else f"; for the others, what {each['scheduler']} went by is not on record.")
+            + (
+                "."
+                if agree == total
+                else f"; what {each['scheduler']} knew when it decided the others is not recorded."
+            )
         )
     return " ".join(sentences)
 

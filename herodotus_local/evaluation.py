@@ -225,7 +225,7 @@ class ClusterEvaluation:
                 yield frame
                 continue
             cycle = replace(cycle, position=cycle.position + 1)
-            # a pod that found a node was told to fit before the group was known not to
+            # the pod's own decision says that it fits; it was made before the group's
             is_undone = frame.chosen is not None and not fits
             message = (quorum.problem or UNSCHEDULABLE) if is_undone else frame.message
             yield replace(frame, message=message, group_cycle=cycle)

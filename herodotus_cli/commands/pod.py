@@ -251,7 +251,7 @@ def _once(
     def answer_undecided(pod: Json, error: CliError) -> Json:
         nonlocal undecided
         if (arguments.history or arguments.attempt) and not isinstance(error, ServerError):
-            raise error  # past attempts are asked for, which local mode has none of
+            raise error  # the question is about past attempts, and local mode has none
         undecided = PodLookup(True, pod)
         return _answer_undecided(request, output, pod, error)
 

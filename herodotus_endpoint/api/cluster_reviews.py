@@ -200,7 +200,7 @@ def _parse_request() -> ClusterQuestion:
 
 
 def _check_namespaces(spec: ClusterQuestion) -> None:
-    """Raise StatusError if the question names a namespace that the reader may not see: a refusal would tell of it."""
+    """Raise StatusError if the question names a namespace that the reader may not see: an answer would disclose it."""
     namespaces = list_namespaces(spec)
     if len(namespaces) > MAX_NAMESPACES:
         raise StatusError(400, f"the question names {len(namespaces)} namespaces; at most {MAX_NAMESPACES} are allowed")

@@ -153,7 +153,7 @@ def parse_start_version(listing: MaskedListing, version: str) -> int:
     """
     lowest, highest = listing.id_range()
     if not version.isdecimal() or len(version) > RESOURCE_VERSION.max_length:
-        raise StatusError(400, f"resourceVersion {version[:64]!r} is none of ours")
+        raise StatusError(400, f"resourceVersion {version[:64]!r} was not issued by this service")
     if not lowest - 1 <= int(version) <= highest:
         message = f"too old resource version: {version} ({lowest - 1})"
         raise StatusError(410, message, reason="Expired")

@@ -23,7 +23,7 @@ from herodotus_endpoint.store.schema import REVIEWERS, REVIEWS
 from herodotus_endpoint.store.writer import Writer
 
 ABANDONED_S: Final = 120.0  # several times a client's timeout: the replica of the client has ended
-REVIEWER_KEPT_S: Final = 3600.0  # so that readers are told since when no scheduler answers
+REVIEWER_KEPT_S: Final = 3600.0  # so that an answer can say since when no scheduler answers
 PROGRESS: Final = "application/vnd.herodotus.progress+json"  # media type of what is stored before the answer is
 SILENT_S: Final = 60.0  # a client that has not asked for progress for this long waits no longer
 MAX_REVIEWERS: Final = 256  # schedulers of one cluster; a scheduler process announces at most 64 profiles

@@ -229,7 +229,7 @@ class Shipper:
         if now - self._reported_s < PROGRESS_INTERVAL_S and last_error == self.progress.error:
             return
         self._reported_s = now
-        with contextlib.suppress(OSError):  # a full disk: it is told once there is room
+        with contextlib.suppress(OSError):  # a full disk: the next report is written once there is room
             self.progress.write(self._directory)
 
 

@@ -68,7 +68,7 @@ class StatusServer:
             return self._handler(request)
         except HttpStatusError as e:
             return e.response()
-        except Exception as e:  # a fault of ours must not look like an answer
+        except Exception as e:  # an error of this program must not look like an answer
             klog.error(e, "Request failed", path=head.path)
             return build_text_response(500, "internal server error\n")
 

@@ -178,7 +178,7 @@ def answer_deschedule(
             _describe_plugin(each, args[each.profile, each.plugin] is not None, first.run) for each in first.plugins
         ],
         "evictions": [_describe_eviction(each, state, counts, landed) for each in first.run.evictions],
-        "pods": [_describe_asked(pod, first, counts) for pod in pods],
+        "pods": [_explain_pod(pod, first, counts) for pod in pods],
         "runs": runs,
         "others": len(counts.keys() - first.run.evicted),
         "seconds": round(limit.elapsed_s, 3),
@@ -266,7 +266,7 @@ def _describe_plugin(plugin: PluginRun, evaluated: bool, run: DeschedulerRun) ->
     }
 
 
-def _describe_asked(pod: PodInfo, first: _Outcome, counts: Counter[str]) -> EvictionVerdict:
+def _explain_pod(pod: PodInfo, first: _Outcome, counts: Counter[str]) -> EvictionVerdict:
     """Return why plugins do not evict the pod: those after the plugin that evicts it have nothing to say."""
     reasons: list[NonEviction] = []
     for plugin in first.plugins:

@@ -87,14 +87,14 @@ def answer_review(
     `classes` are the cluster's priority classes by name, or None if they are unknown. Raises ClusterReviewError if a
     node or workload does not exist or a value is invalid, ManifestError for an invalid manifest.
     """
-    asked = _Asked(state, spec, report, seed, classes)
+    question = _Question(state, spec, report, seed, classes)
     for name, answer in _GOALS.items():
         if getattr(spec, name) is not None:
-            return answer(asked)
-    return _answer_changes(asked)
+            return answer(question)
+    return _answer_changes(question)
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     """The arguments of `answer_review`."""
 
     state: WhatIfState
@@ -111,50 +111,54 @@ class _Asked(NamedTuple):
 
 
 @contextmanager
-def _naming(question: str, *errors: type[Exception]) -> Iterator[None]:
-    """Raise a ClusterReviewError that begins with the question's name instead of these errors."""
+def _naming(subject: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raise a ClusterReviewError that begins with `subject` instead of these errors."""
     try:
         yield
     except errors as e:
-        raise ClusterReviewError(f"{question}: {e}") from e
+        raise ClusterReviewError(f"{subject}: {e}") from e
 
 
-def _answer_node_groups(asked: _Asked) -> ClusterReviewStatus:
+def _answer_node_groups(question: _Question) -> ClusterReviewStatus:
     with _naming("nodeGroups", NodeGroupError, PodTemplateError):
-        groups, notes = answer_node_groups(asked.state, asked.spec, asked.classes, asked.report, asked.seed)
+        groups, notes = answer_node_groups(
+            question.state, question.spec, question.classes, question.report, question.seed
+        )
     return {**build_empty_status(), "nodeGroups": groups, "notes": notes}
 
 
-def _answer_upgrade(asked: _Asked) -> ClusterReviewStatus:
-    assert asked.spec.upgrade is not None  # so in _GOALS, as below
+def _answer_upgrade(question: _Question) -> ClusterReviewStatus:
+    assert question.spec.upgrade is not None  # so in _GOALS, as below
     try:
-        upgrade, notes = compare_versions(asked.state, asked.spec.upgrade, asked.report)
+        upgrade, notes = compare_versions(question.state, question.spec.upgrade, question.report)
     except UpgradeError as e:
         raise ClusterReviewError(str(e)) from e
     return {**build_empty_status(), "upgrade": upgrade, "notes": notes}
 
 
-def _answer_plan(asked: _Asked) -> ClusterReviewStatus:
-    assert asked.spec.plan is not None
+def _answer_plan(question: _Question) -> ClusterReviewStatus:
+    assert question.spec.plan is not None
     with _naming("plan", PlanError, PodTemplateError):
-        plan, notes = answer_plan(asked.state, asked.spec.plan, asked.report, asked.classes, asked.spec.scheduler_name)
+        plan, notes = answer_plan(
+            question.state, question.spec.plan, question.report, question.classes, question.spec.scheduler_name
+        )
     return {**build_empty_status(), "plan": plan, "notes": notes}
 
 
-def _answer_deschedule(asked: _Asked) -> ClusterReviewStatus:
-    assert asked.spec.deschedule is not None
+def _answer_deschedule(question: _Question) -> ClusterReviewStatus:
+    assert question.spec.deschedule is not None
     with _naming("deschedule", DeschedulePolicyError):
         evictions, notes = answer_deschedule(
-            asked.state, asked.spec.deschedule, asked.report, asked.classes, asked.seed
+            question.state, question.spec.deschedule, question.report, question.classes, question.seed
         )
     return {**build_empty_status(), "deschedule": evictions, "notes": notes}
 
 
-def _answer_scale_down(asked: _Asked) -> ClusterReviewStatus:
-    assert asked.spec.scale_down is not None
-    simulation, unread = asked.simulate(), asked.state.unread
+def _answer_scale_down(question: _Question) -> ClusterReviewStatus:
+    assert question.spec.scale_down is not None
+    simulation, unread = question.simulate(), question.state.unread
     with _naming("scaleDown", NodeGroupError):
-        scale_down = answer_scale_down(simulation, asked.spec.scale_down)
+        scale_down = answer_scale_down(simulation, question.spec.scale_down)
     return {
         **build_empty_status(),
         "scaleDown": scale_down,
@@ -162,36 +166,36 @@ def _answer_scale_down(asked: _Asked) -> ClusterReviewStatus:
     }
 
 
-def _answer_capacity(asked: _Asked) -> ClusterReviewStatus:
-    question = asked.spec.capacity
-    assert question is not None
-    if not 1 <= question.limit <= MAX_CAPACITY:
-        raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {question.limit}")
-    simulation = asked.simulate()
-    old, review = list_nodes(simulation), asked.review(simulation)
+def _answer_capacity(question: _Question) -> ClusterReviewStatus:
+    wanted = question.spec.capacity
+    assert wanted is not None
+    if not 1 <= wanted.limit <= MAX_CAPACITY:
+        raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {wanted.limit}")
+    simulation = question.simulate()
+    old, review = list_nodes(simulation), question.review(simulation)
     with _naming("capacity: object", PodTemplateError):
-        review.apply_all(question.changes)
-        capacity = measure_capacity(simulation, question, asked.spec.scheduler_name, asked.classes, old)
+        review.apply_all(wanted.changes)
+        capacity = measure_capacity(simulation, wanted, question.spec.scheduler_name, question.classes, old)
     return {**build_empty_status(), "capacity": capacity, "notes": [*review.notes, *simulation.notes]}
 
 
-def _answer_consolidation(asked: _Asked) -> ClusterReviewStatus:
-    question, simulation = asked.spec.consolidate, asked.simulate()
-    assert question is not None
-    missing = [name for name in question.nodes or () if simulation.node(name) is None]
+def _answer_consolidation(question: _Question) -> ClusterReviewStatus:
+    wanted, simulation = question.spec.consolidate, question.simulate()
+    assert wanted is not None
+    missing = [name for name in wanted.nodes or () if simulation.node(name) is None]
     if missing:
         raise ClusterReviewError(f'consolidate: nodes "{missing[0]}" not found')
     return {
         **build_empty_status(),
-        "consolidation": consolidate(simulation, question),
+        "consolidation": consolidate(simulation, wanted),
         "notes": [*simulation.notes],
     }
 
 
-def _answer_changes(asked: _Asked) -> ClusterReviewStatus:
-    simulation = asked.simulate()
-    before, review = _measure(simulation), asked.review(simulation)
-    review.apply_all(asked.spec.changes or ())
+def _answer_changes(question: _Question) -> ClusterReviewStatus:
+    simulation = question.simulate()
+    before, review = _measure(simulation), question.review(simulation)
+    review.apply_all(question.spec.changes or ())
     placements, pending, still_pending = simulation.list_placements()
     return {
         **build_empty_status(),
@@ -210,8 +214,8 @@ def _answer_changes(asked: _Asked) -> ClusterReviewStatus:
     }
 
 
-# By the field of ClusterQuestion that asks for it, the first one counts; without one, changes are asked for.
-_GOALS: Final[dict[str, Callable[[_Asked], ClusterReviewStatus]]] = {
+# By the field of ClusterQuestion that asks for it, the first one counts; without one, the question is about changes.
+_GOALS: Final[dict[str, Callable[[_Question], ClusterReviewStatus]]] = {
     "node_groups": _answer_node_groups,
     "upgrade": _answer_upgrade,
     "plan": _answer_plan,

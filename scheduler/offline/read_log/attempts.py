@@ -103,7 +103,7 @@ class AttemptAssembler:
         self.weights = LoggedWeights()
         self.version = ""
         self._open: dict[str, LoggedAttempt] = {}  # by pod, the oldest first
-        self._over: dict[str, LoggedAttempt] = {}  # of those: nothing but preemption and queue may still be said
+        self._over: dict[str, LoggedAttempt] = {}  # of those: the log may still name their preemption and queue
         self._evicting: dict[str, LoggedAttempt] = {}  # by pod: over, its pod tried again, and victims not named yet
         self._numbers: dict[str, int] = {}
         self._node_named = node_named

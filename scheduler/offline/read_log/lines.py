@@ -114,7 +114,7 @@ class LogLineParser:
             return None
         at_us = round(at * 1000)
         if not 0 <= at_us < YEAR_9999_US:
-            raise DamagedLineError("no time of ours")
+            raise DamagedLineError("a time that is not between 1970 and 9999")
         self.counts.used += 1
         return Entry(at_us, message, {key: _reference(value) for key, value in fields.items()})
 

@@ -392,5 +392,5 @@ def test_a_workload_names_the_scheduler_that_placed_its_pods_and_recorded_nothin
     assert [(s["scheduler"], s["outcomes"], s["disagree"]) for s in document["observed"]] == [("packing", 1, 1)]
     assert document["headline"].endswith(
         "packing decided 1 pod and recorded nothing: an observer's evaluation, with the configuration that the observer"
-        " has, agrees for 0; for the others, what packing went by is not on record."
+        " has, agrees for 0; what packing knew when it decided the others is not recorded."
     )

@@ -74,7 +74,7 @@ class InterPodAffinityArgs(Args, frozen=True):
 class _ClosedDomains:
     """The topology domains with pods that the incoming pod must stay away from.
 
-    `examples` maps a domain, by its label value, to the parameters that tell of one such pod. It is empty if there are
+    `examples` maps a domain, by its label value, to the parameters that name one such pod. It is empty if there are
     many domains.
     """
 
