@@ -18,8 +18,8 @@ from bench.simulation.machine import DELAYS_S, VirtualMachine, VirtualProcess
 
 Json = dict[str, Any]
 
-# A thread may lose its turn between its last check and the request, and once more while it writes the request.
-GRACE_S: Final = 2 * max(DELAYS_S) + 0.1
+# A thread may lose its turn after its last check, at the lock of the connections, and while it writes the request.
+GRACE_S: Final = 3 * max(DELAYS_S) + 0.1
 UNFENCED: Final = ("/events", "/leases")  # an event harms nothing, and the Lease decides itself
 
 
