@@ -28,8 +28,9 @@ from typing import Any, Final
 import numpy as np
 
 from herodotus_kube.watch import ListResult, WatchEvent
-from herodotus_record import klog, reasons
+from herodotus_record import klog
 from herodotus_record.model import Code, Decision, PluginVerdict, Verdict
+from scheduler.backend.attempt_failure import AttemptFailure
 from scheduler.backend.event_handlers import PODS, EventHandlers
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cycle import CycleResult
@@ -42,7 +43,7 @@ from scheduler.engine.objects.types import Pod
 from scheduler.engine.rules.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.live.in_flight import BindingResult, InFlightBinding, PendingPreBind, PermitResult
 from scheduler.live.metrics import ERROR, SCHEDULED
-from scheduler.live.scheduler import AttemptFailure, Scheduler
+from scheduler.live.scheduler import Scheduler
 from scheduler.recorder.recorder import PhaseResult
 
 POLL_S: Final = 1.0  # how often a waiting PreBind plugin is polled, upstream's interval
@@ -239,19 +240,11 @@ class BindingCycles:
 
     def reject(self, binding: InFlightBinding, phase: str, refusal: PluginVerdict) -> AttemptFailure:
         """Record that `phase` (Reserve or Permit) rejected the pod, undo its assumption, and return the failure."""
-        code = refusal.verdict.code
-        message = join_reasons(refusal.verdict)
+        code, message = refusal.verdict.code, join_reasons(refusal.verdict)
         self._record(binding, PhaseResult(phase, code, binding.node, message, _waited_s(binding), final=True))
         self.undo(binding)
-        if code.is_rejection:
-            version = binding.framework.profile.rules.version
-            sentences = [(reasons.format_reason(reason, version), 1) for reason in refusal.verdict.reasons]
-            message = reasons.format_fit_error(1, sentences)
-        elif binding.waiting_since is None:
-            message = f'running {phase} plugin "{refusal.plugin}": {message}'
-        rejectors = frozenset({refusal.plugin})
-        pending = rejectors if code is Code.PENDING else frozenset[str]()
-        return AttemptFailure(message, rejectors, pending, is_error=not code.is_rejection)
+        named = phase if binding.waiting_since is None else ""
+        return AttemptFailure.from_refusal(refusal, named, binding.framework.profile.rules)
 
     # --- waiting on Permit ------------------------------------------------------------------------------------------
 

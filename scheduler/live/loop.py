@@ -25,11 +25,12 @@ from typing import Final
 
 from herodotus_record import klog, reasons
 from herodotus_record.model import Decision, DecisionPath, PodGroupCycle, Reason, Retry, Times
+from scheduler.backend.attempt_failure import AttemptFailure
 from scheduler.backend.event_handlers import EventHandlers
+from scheduler.backend.pod_groups.placing import MemberInput
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.cache_verification import CacheVerifier
-from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member, try_group_member
-from scheduler.engine.framework.nominated import CLEARED
+from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Object
@@ -41,10 +42,9 @@ from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.gradual_preparation import SLICE_S, GradualPreparation
 from scheduler.live.in_flight import BindingResult, InFlightBinding, PendingPreBind, PermitResult
 from scheduler.live.node_series import NodeSeries
-from scheduler.live.pod_group_cycle import PodGroupCycles
-from scheduler.live.pod_group_placing import MemberInput, MemberStages
+from scheduler.live.pod_group_cycle import AttemptStages, PodGroupCycles
 from scheduler.live.preemption import ChosenVictims, Preemptions
-from scheduler.live.scheduler import Attempt, AttemptFailure, EvictionsFinished, LoopTask, Message, Scheduler
+from scheduler.live.scheduler import Attempt, EvictionsFinished, LoopTask, Message, Scheduler
 
 IDLE_S: Final = 0.5  # The longest sleep of an idle loop, so that its heartbeat metric stays current.
 CAPACITY_WAIT_S: Final = 0.02  # The longest wait for bindings before the loop reads its inbox again.
@@ -192,10 +192,9 @@ class Loop:
             self.binder.submit(binding)
 
     def _pod_group_cycles(self) -> PodGroupCycles:
-        stages = MemberStages(
+        stages = AttemptStages(
             is_skipped=lambda queued: self._is_skipped(queued.pod),
             decide=self._decide,
-            try_deciding=self._try_deciding,
             find_start=lambda: self._next_start,
             record=self._record,
             preempt=self._preempt,
@@ -210,15 +209,6 @@ class Loop:
             klog.info(3, "Skip schedule deleting pod", pod=pod.full_name)
             self.scheduler.writes.skipped(pod, f"skip schedule deleting pod: {pod.full_name}")
         return pod.terminating or self.cache.is_counted(pod.uid)
-
-    def _try_deciding(self, queued: QueuedPod, member: MemberInput) -> CycleResult:
-        """Run the scheduling cycle of a pod of a group without PostFilter, and return the result.
-
-        Nothing is recorded.
-        """
-        snapshot = self.cache.snapshot(member.mask)
-        framework = self.scheduler.framework(queued.pod)
-        return try_group_member(framework, queued.pod, snapshot, member.seed, member.start or 0)
 
     def _decide(self, queued: QueuedPod, member: MemberInput | None = None) -> Attempt:
         """Take a snapshot of the cluster, run the pod's scheduling cycle on it, and return the attempt.
@@ -302,9 +292,7 @@ class Loop:
             klog.info(2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", **fields)
         else:
             klog.info(2, "Unable to schedule pod; no fit; waiting", **fields, err=result.message)
-        # Without PostFilter no plugin proposed a node, so an earlier nomination is cleared.
-        nomination = result.trace.nomination if result.trace.post_filters and not failed else CLEARED
-        return AttemptFailure(result.message, result.rejectors, result.pending, nomination, failed)
+        return AttemptFailure.from_result(result)
 
     def _retry(self, queued: QueuedPod, result: CycleResult) -> Retry | None:
         """Return when the pod will be tried again if it is requeued now, or None if the attempt chose a node."""

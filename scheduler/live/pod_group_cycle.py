@@ -1,17 +1,8 @@
-"""The scheduling cycle of a pod group: its waiting pods are decided one after the other, and placed together or not.
+"""The scheduling cycle of a pod group in a running scheduler: pods are recorded, bound, or returned to the queue.
 
-    pop the group's pods -> placements -> try the group in each -> in the best one, for each pod:
-                                             cycle, record, preempt, assume, Reserve, Permit -> [did one pass Permit?]
-                                                                                       |             |
-                                             bind those that were placed  <--- yes ----+             no
-                                                                                                     |
-                        undo in reverse order, preempt for the group, every pod back to the queue <--+
-
-Owns: the order of these stages, and the result for the group and for each pod. Does not own: placing the pods
-(`pod_group_placing`), preemption for the group (`pod_group_preemption`), binding (`binding_cycle`), what Permit demands
-(the plugin GangScheduling). Without the gate TopologyAwareWorkloadScheduling, the only placement is all nodes.
-
-Source: pkg/scheduler/schedule_one_podgroup.go v1.36.
+Owns: the stages of a pod of a group that a running scheduler adds, and what follows from the result of the cycle for
+the group and for each pod. Does not own: which pods are placed (`backend.pod_groups`), evictions (`preemption`),
+binding (`binding_cycle`).
 
 Invariant: when `schedule` returns, either no pod of the group that it decided counts on a node, or Permit let one pass.
 """
@@ -19,39 +10,82 @@ Invariant: when `schedule` returns, either no pod of the group that it decided c
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from herodotus_record import klog, reasons
-from herodotus_record.model import POD_GROUP_PHASE, Code, Reason, Verdict
+from herodotus_record import klog
+from herodotus_record.model import POD_GROUP_PHASE, Code, Decision, PodGroupCycle
+from scheduler.backend.attempt_failure import AttemptFailure
+from scheduler.backend.pod_groups.cycle import PodGroupDecider, explain_failure, find_name_conflict, pop_members
+from scheduler.backend.pod_groups.placing import GroupMember, MemberInput, PodGroupResult, Refusal
 from scheduler.backend.queue import QueuedPod
-from scheduler.engine.framework.nominated import CLEARED, Nomination
-from scheduler.engine.framework.placement import (
-    GroupPlacement,
-    ProposedPlacement,
-    generate_placements,
-    score_placements,
-)
-from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.writes import PodGroupCondition
 from scheduler.engine.objects.pod import PodGroupKey
 from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup, find_pod_group
-from scheduler.engine.rules.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
+from scheduler.engine.objects.preemptor import PreemptingGroup
+from scheduler.engine.plugins.default_preemption import DefaultPreemption
 from scheduler.live.binding_cycle import BindingCycles
-from scheduler.live.pod_group_placing import (
-    UNSCHEDULABLE,
-    GroupPlacer,
-    MemberStages,
-    PodGroupResult,
-    ScheduledMember,
-    Trial,
-)
-from scheduler.live.pod_group_preemption import PodGroupPreemptions, TrialFailedError
+from scheduler.live.in_flight import InFlightBinding
 from scheduler.live.preemption import ChosenVictims
-from scheduler.live.scheduler import AttemptFailure, Scheduler
+from scheduler.live.scheduler import Attempt, Scheduler
 from scheduler.recorder.recorder import PhaseResult
 
 MAX_WRITTEN: Final = 1000  # from this number on, groups that are gone are dropped before another is kept
+DOMAIN: Final = "cluster"  # what messages name as the node on which a group preempts
+
+
+@dataclass(frozen=True)
+class AttemptStages:
+    """The stages of one pod's attempt that a cycle of its group shares with an attempt of a single pod.
+
+    `decide` runs the pod's scheduling cycle on the cluster as it is, and `record` records the attempt. `preempt` starts
+    to evict the victims that an attempt chose. `bind` takes a pod on from Reserve.
+    """
+
+    is_skipped: Callable[[QueuedPod], bool]
+    decide: Callable[[QueuedPod, MemberInput], Attempt]
+    find_start: Callable[[], int]
+    record: Callable[[Attempt, PodGroupCycle], Decision]
+    preempt: Callable[[Attempt, Decision], None]
+    explain_failure: Callable[[Attempt], AttemptFailure]
+    bind: Callable[[InFlightBinding], None]
+
+
+@dataclass(kw_only=True)
+class ScheduledMember(GroupMember):
+    """A pod of the group in a cycle, its recorded attempt, and its binding if it was assumed and not refused."""
+
+    decision: Decision
+    binding: InFlightBinding | None = None
+
+
+class _MemberStages:
+    """The stages of a pod of a group, which are recorded. Implements `MemberStages`."""
+
+    def __init__(self, cycles: BindingCycles, stages: AttemptStages) -> None:
+        self._cycles, self._stages = cycles, stages
+        self.find_start = stages.find_start
+
+    def decide(self, queued: QueuedPod, member_input: MemberInput, cycle: PodGroupCycle) -> ScheduledMember:
+        attempt = self._stages.decide(queued, member_input)
+        member = ScheduledMember(queued, cycle, attempt.result, decision=self._stages.record(attempt, cycle))
+        if attempt.result.chosen is None:
+            self._stages.preempt(attempt, member.decision)
+            member.failure = self._stages.explain_failure(attempt)
+        return member
+
+    def assume(self, member: ScheduledMember) -> None:
+        member.binding = self._cycles.assume(member.queued, member.result, member.decision, member.node)
+
+    def reject(self, member: ScheduledMember, refusal: Refusal) -> AttemptFailure:
+        assert member.binding is not None
+        binding, member.binding = member.binding, None
+        return self._cycles.reject(binding, refusal.phase, refusal.verdict)
+
+    def undo(self, member: ScheduledMember) -> None:
+        assert member.binding is not None
+        self._cycles.undo(member.binding)
 
 
 class PodGroupCycles:
@@ -61,18 +95,14 @@ class PodGroupCycles:
         self,
         scheduler: Scheduler,
         cycles: BindingCycles,
-        stages: MemberStages,
+        stages: AttemptStages,
         evict: Callable[[ChosenVictims], None],
     ) -> None:
-        """Prepare without deciding.
-
-        `evict` starts the evictions of the victims that were chosen for a group as a whole. `stages` are the stages of
-        an attempt that pods of a group share with single pods.
-        """
-        self._scheduler = scheduler
-        self._stages = stages
-        self._placer = GroupPlacer(scheduler, cycles, stages)
-        self._preemptions = PodGroupPreemptions(scheduler, self._find_failure, evict)
+        """Prepare without deciding. `evict` starts the evictions of the victims of a group as a whole."""
+        self._scheduler, self._stages, self._evict = scheduler, stages, evict
+        self._decider = PodGroupDecider(
+            scheduler.cluster, scheduler.framework, _MemberStages(cycles, stages), random.Random()
+        )
         self._written: dict[str, PodGroupCondition] = {}  # the last condition, by the UID of the group
 
     def schedule(self, first: QueuedPod, now: float) -> None:
@@ -82,15 +112,11 @@ class PodGroupCycles:
         """
         key = first.pod.pod_group
         assert key is not None
-        popped = self._pop_members(first, key, now)
-        names = list(dict.fromkeys(queued.pod.pod.spec.scheduler_name for queued in popped))
-        if len(names) > 1:
-            message = (
-                "all pods in a single pod group should have the same .spec.schedulerName set,"
-                f' got: "{names[0]}" and "{names[1]}"'
-            )
+        popped = pop_members(self._scheduler.queue, self._scheduler.cluster.pod_groups, first, key, now)
+        conflict = find_name_conflict(popped)
+        if conflict:
             for queued in popped:
-                self._scheduler.handle_failure(queued, AttemptFailure(message, is_error=True))
+                self._scheduler.handle_failure(queued, AttemptFailure(conflict, is_error=True))
             return
         members = []
         for queued in popped:
@@ -100,104 +126,23 @@ class PodGroupCycles:
                 members.append(queued)
         if members:
             klog.info(3, "Attempting to schedule pod group", podGroup=str(key))
-            self._submit(key, members, self._decide(key, members))
+            result = self._decider.decide(key, members)
+            self._preempt(key, members, result)
+            self._submit(key, members, result)
 
-    def _pop_members(self, first: QueuedPod, key: PodGroupKey, now: float) -> list[QueuedPod]:
-        """Pop the group's other pods that may be tried, and return all with `first`, ordered by priority.
-
-        Of equal priority, the pod comes first that entered the active queue earlier.
-        """
-        queue, members = self._scheduler.queue, [first]
-        for uid in self._scheduler.cluster.pod_groups.unscheduled(key):
-            other = None if uid == first.uid else queue.pop_pod(uid, now)
-            if other is not None:
-                members.append(other)
-        return sorted(members, key=lambda q: (-q.pod.priority, q.first_active or now, q.first_seen_us))
-
-    # --- deciding ---------------------------------------------------------------------------------------------------
-
-    def _decide(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> PodGroupResult:
-        """Place the pods and return the result.
-
-        If they do not fit, undo all placements and, if enabled, preempt for the group.
-        """
-        rules = self._scheduler.framework(pods[0].pod).profile.rules
-        if rules.enabled(TOPOLOGY_AWARE):
-            result = self._decide_in_placements(key, pods)
-        else:
-            result = self._placer.place(pods, self._placer.build_inputs(pods, None))
-        unschedulable = not (result.is_schedulable or result.waits_for_preemption or result.error)
-        if unschedulable and rules.enabled(WORKLOAD_PREEMPTION):
-            self._preemptions.preempt(key, pods, result)
-        return result
-
-    def _decide_in_placements(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> PodGroupResult:
-        """Place the pods in the best placement (set of nodes) in which the group fits, and return the result.
-
-        If the group fits in none, the result is that of the first one. A placement in which a plugin fails ends the
-        search.
-        """
-        placements = self._generate(key, pods)
-        if isinstance(placements, Verdict):
-            result = PodGroupResult(placements=0, message=join_reasons(placements))
-            if not placements.code.is_rejection:
-                result.fail(join_reasons(placements))
-            return result
-        trials = [self._placer.try_placing(pods, each) for each in placements] if len(placements) > 1 else []
-        number = self._choose(key, pods, placements, trials)
-        inputs = trials[number].inputs if trials else self._placer.build_inputs(pods, placements[0])
-        result = self._placer.place(pods, inputs)
-        result.placement, result.placements = placements[number].name, len(placements)
-        if not result.is_schedulable and not result.waits_for_preemption:
-            result.message = _format_placements(len(placements))
-        return result
-
-    def _generate(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> Sequence[GroupPlacement] | Verdict:
-        profile = self._scheduler.framework(pods[0].pod).profile
-        return generate_placements(profile, key, self._scheduler.cluster.cache.columns)
-
-    def _choose(
-        self, key: PodGroupKey, pods: Sequence[QueuedPod], placements: Sequence[GroupPlacement], trials: Sequence[Trial]
-    ) -> int:
-        """Return the index of the first placement with an error, or else of the best one in which the group fits.
-
-        `trials` has one result per placement. Among equal scores the choice is random. Return 0 if the group fits in
-        none.
-        """
-        failed = next((number for number, trial in enumerate(trials) if trial.error), None)
-        if failed is not None:
-            return failed
-        fitting = [number for number, trial in enumerate(trials) if trial.is_schedulable]
-        if len(fitting) < 2:
-            return fitting[0] if fitting else 0
-        profile = self._scheduler.framework(pods[0].pod).profile
-        scores = score_placements(
-            profile, key, [ProposedPlacement(placements[number], trials[number].placed) for number in fitting]
-        )
-        return random.choice([n for n, score in zip(fitting, scores, strict=True) if score == max(scores)])
-
-    def _find_failure(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> str:
-        """Return the message of the group if its pods cannot be placed on the cluster as it is now, or else "".
-
-        Raise TrialFailedError if a plugin fails.
-        """
-        if not self._scheduler.framework(pods[0].pod).profile.rules.enabled(TOPOLOGY_AWARE):
-            return self._try(pods, None, UNSCHEDULABLE)
-        placements = self._generate(key, pods)
-        if isinstance(placements, Verdict):
-            return join_reasons(placements)
-        failures = (self._try(pods, each, _format_placements(len(placements))) for each in placements)
-        return "" if not all(failures) else _format_placements(len(placements))
-
-    def _try(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None, failure: str) -> str:
-        trial = self._placer.try_placing(pods, placement)
-        if trial.error:
-            raise TrialFailedError(trial.error)
-        return "" if trial.is_schedulable else failure
+    def _preempt(self, key: PodGroupKey, pods: list[QueuedPod], result: PodGroupResult[ScheduledMember]) -> None:
+        """Start to evict the victims that were chosen for the group as a whole, if there are any."""
+        group = find_pod_group(self._scheduler.cluster.objects, key)
+        if not result.victims or not result.members or group is None:
+            return
+        first = result.members[0]
+        pod = first.queued.pod
+        preemptor = PreemptingGroup(group, pod.pod.spec.scheduler_name, tuple(queued.uid for queued in pods))
+        self._evict(ChosenVictims(pod, DefaultPreemption.name, DOMAIN, result.victims, first.decision, preemptor))
 
     # --- the result -------------------------------------------------------------------------------------------------
 
-    def _submit(self, key: PodGroupKey, pods: list[QueuedPod], result: PodGroupResult) -> None:
+    def _submit(self, key: PodGroupKey, pods: list[QueuedPod], result: PodGroupResult[ScheduledMember]) -> None:
         """Bind the placed pods of a group that is schedulable, and return all others to the queue."""
         for member in result.members:
             if result.is_schedulable and member.binding is not None:
@@ -248,22 +193,12 @@ class PodGroupCycles:
             self._written = {uid: last for uid, last in self._written.items() if uid in uids}
         self._written[group.metadata.uid] = condition
 
-    def _return(self, member: ScheduledMember, result: PodGroupResult) -> None:
+    def _return(self, member: ScheduledMember, result: PodGroupResult[ScheduledMember]) -> None:
         """Return a pod of the group, which is not bound, to the queue, with its own failure or else that of the group.
 
         If the pod was assumed, also record the outcome of the phase PodGroup.
         """
-        failure, nomination = member.failure, CLEARED
-        if result.waits_for_preemption and member.preemption is not None:
-            failure = member.preemption
-        if failure is None or (result.error and not failure.is_error):
-            if result.error:
-                message = result.error
-            elif result.waits_for_preemption:
-                message, nomination = result.message, Nomination(member.binding.node if member.binding else "")
-            else:
-                message = f"{UNSCHEDULABLE}, {member.permit_message}"
-            failure = AttemptFailure(message, nomination=nomination, is_error=bool(result.error))
+        failure = explain_failure(member, result)
         if member.binding is not None:
             code = Code.ERROR if failure.is_error else Code.UNSCHEDULABLE
             phase = PhaseResult(POD_GROUP_PHASE, code, member.binding.node, failure.message, final=True)
@@ -280,9 +215,3 @@ class PodGroupCycles:
 def _find_condition(group: PodGroup) -> PodGroupCondition | None:
     condition = next((c for c in group.status.conditions or () if c.type == SCHEDULED), None)
     return None if condition is None else PodGroupCondition(condition.status, condition.reason, condition.message)
-
-
-def _format_placements(count: int) -> str:
-    """Return upstream's message of a group that fits in none of `count` placements."""
-    params = {"count": str(count), "status": UNSCHEDULABLE}
-    return reasons.format_reason(Reason("group-placements", params))

@@ -18,11 +18,11 @@ import numpy as np
 
 from herodotus_kube.http import TIMEOUT_S
 from herodotus_kube.watch import ListResult, WatchEvent
+from scheduler.backend.attempt_failure import AttemptFailure
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult
-from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.writes import NoWrites, Writes
 from scheduler.engine.objects.pod import PodInfo
@@ -94,23 +94,6 @@ class WriteFence:
 
     leading: Callable[[], bool] = lambda: True
     bind_timeout_s: float = TIMEOUT_S
-
-
-@dataclass(frozen=True)
-class AttemptFailure:
-    """Why an attempt did not bind its pod.
-
-    `rejectors` are the plugins that rejected the pod, and `pending` those of them whose status code was Pending.
-    `is_error` says that the attempt ended with an error and not by a rejection. `explanation` follows the message in
-    the event (`--explain-events`).
-    """
-
-    message: str
-    rejectors: frozenset[str] = frozenset()
-    pending: frozenset[str] = frozenset()
-    nomination: Nomination | None = CLEARED
-    is_error: bool = False
-    explanation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

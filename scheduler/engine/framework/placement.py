@@ -3,7 +3,7 @@
     PlacementGenerate  ->  placements  ->  the group is tried in each  ->  PlacementScore  ->  the best placement
 
 Owns: these values, and calling the plugins. Does not own: trying a group in a placement
-(`scheduler.live.pod_group_placing`), what a plugin generates or scores.
+(`scheduler.backend.pod_groups.placing`), what a plugin generates or scores.
 
 Source: pkg/scheduler/framework/runtime/framework.go v1.36 (RunPlacementGeneratePlugins, RunPlacementScorePlugins).
 """

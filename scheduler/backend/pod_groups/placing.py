@@ -1,7 +1,7 @@
 """Placing the pods of a group one after the other: for good, or to find out whether the group fits.
 
-Owns: the stages of one pod within the cycle of its group, and undoing them. Does not own: which nodes and how often
-(`pod_group_cycle`), the decision on one pod (`cycle`), binding (`binding_cycle`).
+Owns: the order of the stages of one pod within the cycle of its group, and undoing them. Does not own: which nodes and
+how often (`cycle`), the decision on one pod (`engine.cycle`), what a program does with it (`MemberStages`).
 
 Source: pkg/scheduler/schedule_one_podgroup.go v1.36 (podGroupSchedulingDefaultAlgorithm). Differs from it in that pods
 are assumed in the cache, which no one else reads meanwhile, and stay assumed if the group is placed; upstream undoes
@@ -16,15 +16,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import reasons
-from herodotus_record.model import Decision, DecisionPath, PluginVerdict, PodGroupCycle, Reason
+from herodotus_record.model import DecisionPath, PluginVerdict, PodGroupCycle, Reason
+from scheduler.backend.attempt_failure import AttemptFailure
+from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import QueuedPod
-from scheduler.engine.cycle import CycleResult
+from scheduler.engine.cycle import CycleResult, try_group_member
 from scheduler.engine.framework.placement import GroupPlacement
 from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.runtime import Framework
@@ -32,9 +34,6 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Wait
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
-from scheduler.live.binding_cycle import BindingCycles
-from scheduler.live.in_flight import InFlightBinding
-from scheduler.live.scheduler import Attempt, AttemptFailure, Scheduler
 
 UNSCHEDULABLE = reasons.format_reason(Reason("group-unschedulable"))
 PREEMPTING = f"{UNSCHEDULABLE}, {reasons.format_reason(Reason('group-preempting'))}"
@@ -57,54 +56,70 @@ class MemberInput:
         return None if self.placement is None else self.placement.mask
 
 
-@dataclass(frozen=True)
-class MemberStages:
-    """The stages of one pod's attempt that a cycle of its group shares with an attempt of a single pod.
-
-    `decide` runs the pod's scheduling cycle on the cluster as it is, and `record` records the attempt. `try_deciding`
-    only returns whether and where the pod fits. `preempt` starts to evict the victims that an attempt chose. `bind`
-    takes a pod on from Reserve.
-    """
-
-    is_skipped: Callable[[QueuedPod], bool]
-    decide: Callable[[QueuedPod, MemberInput], Attempt]
-    try_deciding: Callable[[QueuedPod, MemberInput], CycleResult]
-    find_start: Callable[[], int]
-    record: Callable[[Attempt, PodGroupCycle], Decision]
-    preempt: Callable[[Attempt, Decision], None]
-    explain_failure: Callable[[Attempt], AttemptFailure]
-    bind: Callable[[InFlightBinding], None]
-
-
 @dataclass
-class ScheduledMember:
+class GroupMember:
     """One pod of the group in a cycle of the group, and what became of it.
 
-    `cycle` states its place in the cycle, for its record, and `decision` is its recorded attempt. `binding` is set if
-    the pod was assumed, on the node that was chosen for it or, with `preemption`, nominated. `preemption` is the
-    failure of an attempt that chose victims, and `failure` that of one that found no node. `permit_message` says what
-    Permit waits for.
+    `cycle` states its place in the cycle. `node` is that on which the pod is assumed, chosen for it or, with
+    `preemption`, nominated; "" if there is none. `preemption` is the failure of an attempt that chose victims, and
+    `failure` that of one that found no node. `permit` has the waits of Permit plugins by plugin name.
     """
 
     queued: QueuedPod
     cycle: PodGroupCycle
-    decision: Decision | None = None
+    result: CycleResult
     failure: AttemptFailure | None = None
-    binding: InFlightBinding | None = None
+    node: str = ""
     preemption: AttemptFailure | None = None
-    permit_message: str = ""
+    permit: dict[str, Wait] = field(default_factory=dict)
+
+    @property
+    def permit_message(self) -> str:
+        """kube-scheduler's message for a pod on which Permit plugins wait: that of the last one; "" if none waits."""
+        last = list(self.permit.values())[-1:]
+        waits = [wait.reason for wait in last if wait.reason is not None] + [Reason("permit-waits")]
+        return ", ".join(map(reasons.format_reason, waits)) if self.permit else ""
+
+
+Member = TypeVar("Member", bound=GroupMember)
+
+
+class Refusal(NamedTuple):
+    """The phase, Reserve or Permit, in which a plugin rejected a pod, and its verdict."""
+
+    phase: str
+    verdict: PluginVerdict
+
+
+class MemberStages(Protocol[Member]):
+    """What a program does with one pod of a group in the stages of its attempt."""
+
+    def find_start(self) -> int:
+        """Return the position in the visiting order at which the next cycle starts its search."""
+
+    def decide(self, queued: QueuedPod, member_input: MemberInput, cycle: PodGroupCycle) -> Member:
+        """Decide a pod on the cluster as it is, and preempt for it. Set the member's `failure` if it has no node."""
+
+    def assume(self, member: Member) -> None:
+        """Count the pod on the member's node in the cache."""
+
+    def reject(self, member: Member, refusal: Refusal) -> AttemptFailure:
+        """Undo the assumption of a pod that a plugin refused, and return its failure."""
+
+    def undo(self, member: Member) -> None:
+        """Run Unreserve, and remove the assumed pod from the cache."""
 
 
 @dataclass
-class PodGroupResult:
+class PodGroupResult(Generic[Member]):
     """The result of a cycle of a group: every pod that was decided, with its node or the reason why it has none.
 
     Without `error` and `is_schedulable`, the group is unschedulable or waits for preemption, and `message` is that of
     its condition. `placement` names the set of nodes in which the pods were decided, one of `placements`; it is empty
-    for all nodes. `victims` are evicted for the group as a whole.
+    for all nodes. `victims` are to be evicted for the group as a whole.
     """
 
-    members: list[ScheduledMember] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
     is_schedulable: bool = False
     waits_for_preemption: bool = False
     error: str = ""
@@ -139,47 +154,45 @@ class _AssumedPod:
     node: str
 
 
-class _Refusal(NamedTuple):
-    """The phase, Reserve or Permit, in which a plugin rejected a pod, and its verdict."""
-
-    phase: str
-    verdict: PluginVerdict
-
-
-class GroupPlacer:
+class GroupPlacer(Generic[Member]):
     """Decides the pods of a group in order, each on the cluster with the earlier ones assumed."""
 
-    def __init__(self, scheduler: Scheduler, cycles: BindingCycles, stages: MemberStages) -> None:
-        self._scheduler = scheduler
-        self._cycles = cycles
-        self._stages = stages
-        self._cycle_number = 0  # of the last recorded cycle
+    def __init__(
+        self,
+        cluster: ClusterState,
+        framework: Callable[[PodInfo], Framework],
+        stages: MemberStages[Member],
+        draw: random.Random,
+    ) -> None:
+        """Prepare without deciding. `framework` returns that of a pod's profile. `draw` gives the cycles' seeds."""
+        self._cluster, self._framework, self._stages, self._draw = cluster, framework, stages, draw
+        self._cycle_number = 0  # of the last cycle for good
 
     def build_inputs(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None) -> tuple[MemberInput, ...]:
         """Return the inputs for one cycle of these pods, one per pod, with random seeds.
 
         `placement` None means all nodes.
         """
-        return tuple(MemberInput(placement, random.getrandbits(32)) for _ in pods)
+        return tuple(MemberInput(placement, self._draw.getrandbits(32)) for _ in pods)
 
     # --- for good ---------------------------------------------------------------------------------------------------
 
-    def place(self, pods: Sequence[QueuedPod], inputs: Sequence[MemberInput]) -> PodGroupResult:
-        """Decide, record and assume the pods one after the other, and return the result.
+    def place(self, pods: Sequence[QueuedPod], inputs: Sequence[MemberInput]) -> PodGroupResult[Member]:
+        """Decide and assume the pods one after the other, and return the result.
 
         Stop at a pod that ends with an error. If the group is not schedulable afterwards, undo all assumptions.
         `inputs` has one element per pod.
         """
-        result, cycle = PodGroupResult(), self._start_cycle(pods)
+        result, cycle = PodGroupResult[Member](), self._start_cycle(pods)
         for position, (queued, member_input) in enumerate(zip(pods, inputs, strict=True), 1):
-            member = ScheduledMember(queued, replace(cycle, position=position))
+            member = self._stages.decide(queued, member_input, replace(cycle, position=position))
             result.members.append(member)
-            permit = self._place(member, member_input)
+            self._assume(member)
             if member.failure is not None:
                 if member.failure.is_error:
                     result.fail(_format_error(member.failure.message))
                     break
-            elif not permit:
+            elif not member.permit:
                 if any(other.preemption is not None for other in result.members):
                     result.waits_for_preemption, result.is_schedulable = True, False
                     result.message = PREEMPTING
@@ -187,49 +200,46 @@ class GroupPlacer:
                     result.is_schedulable = True
         if not result.is_schedulable:
             for member in reversed(result.members):
-                if member.binding is not None:
-                    self._cycles.undo(member.binding)
-                    self._scheduler.cluster.nominator.set_nomination(member.queued.pod, None)
+                if member.node:
+                    self._stages.undo(member)
+                    self._cluster.nominator.set_nomination(member.queued.pod, None)
         return result
 
     def _start_cycle(self, pods: Sequence[QueuedPod]) -> PodGroupCycle:
         """Begin the next numbered cycle for these pods' group, and return what their records state about the cycle."""
         self._cycle_number += 1
-        key, cluster = pods[0].pod.pod_group, self._scheduler.cluster
+        key = pods[0].pod.pod_group
         assert key is not None
-        group = find_pod_group(cluster.objects, key)
+        group = find_pod_group(self._cluster.objects, key)
         return PodGroupCycle(
             number=self._cycle_number,
             position=0,
             pods=len(pods),
-            scheduled=cluster.pod_groups.count_scheduled(key),
+            scheduled=self._cluster.pod_groups.count_scheduled(key),
             min_count=0 if group is None else group.min_count,
         )
 
-    def _place(self, member: ScheduledMember, member_input: MemberInput) -> dict[str, Wait]:
-        """Decide a pod, assume it, and run Reserve and Permit. Return the waits of Permit plugins by plugin name.
+    def _assume(self, member: Member) -> None:
+        """Assume a pod on the node that was chosen or nominated for it, and run Reserve and Permit.
 
-        If the pod has no node or a plugin rejects it, set the member's `failure` and return {}.
+        If the pod has no such node or a plugin rejects it, the member has a `failure` and no `node` afterwards.
         """
-        attempt = self._stages.decide(member.queued, member_input)
-        decision = member.decision = self._stages.record(attempt, member.cycle)
-        result, node = attempt.result, ""
-        if result.chosen is None:
-            self._stages.preempt(attempt, decision)
-            nomination = result.trace.nomination
-            failure = self._stages.explain_failure(attempt)
-            if nomination is None or not nomination.node or failure.is_error:
-                member.failure = failure
-                return {}
-            member.preemption, node = failure, nomination.node
-        binding = self._cycles.assume(member.queued, result, decision, node)
-        permit = _run_reserve_and_permit(binding)
-        if isinstance(permit, _Refusal):
-            member.failure = self._cycles.reject(binding, permit.phase, permit.verdict)
-            return {}
-        member.binding = binding
-        member.permit_message = _join_waits(permit)
-        return permit
+        result, failure = member.result, member.failure
+        if failure is None:
+            assert result.chosen is not None
+            member.node = self._cluster.cache.columns.names[result.chosen]
+        elif failure.nomination is not None and failure.nomination.node and not failure.is_error:
+            member.preemption, member.failure, member.node = failure, None, failure.nomination.node
+        else:
+            return
+        self._stages.assume(member)
+        pod = replace(member.queued.pod, running=True)
+        permit = _run_reserve_and_permit(self._framework(pod), result.state, pod, member.node)
+        if isinstance(permit, Refusal):
+            member.failure = self._stages.reject(member, permit)
+            member.node = ""
+        else:
+            member.permit = permit
 
     # --- as a trial -------------------------------------------------------------------------------------------------
 
@@ -243,7 +253,9 @@ class GroupPlacer:
         assumed: list[_AssumedPod] = []
         try:
             for queued, member_input in zip(pods, trial.inputs, strict=True):
-                result = self._stages.try_deciding(queued, member_input)
+                snapshot = self._cluster.cache.snapshot(member_input.mask)
+                framework = self._framework(queued.pod)
+                result = try_group_member(framework, queued.pod, snapshot, member_input.seed, start)
                 if result.chosen is not None:
                     self._try_assuming(queued, result, trial, assumed)
                 elif result.path is DecisionPath.ERROR:
@@ -262,14 +274,14 @@ class GroupPlacer:
 
         If a plugin fails with an error, set the trial's `error`. If Permit lets the pod pass, the group is schedulable.
         """
-        cluster, framework = self._scheduler.cluster, self._scheduler.framework(queued.pod)
+        cache, framework = self._cluster.cache, self._framework(queued.pod)
         assert result.chosen is not None
-        node, pod = cluster.cache.columns.names[result.chosen], replace(queued.pod, running=True)
+        node, pod = cache.columns.names[result.chosen], replace(queued.pod, running=True)
         each = _AssumedPod(queued, framework, result.state, pod, node)
-        cluster.cache.assume(pod, node)
-        cluster.nominator.hide(pod.uid)
-        permit = _run_reserve_and_permit(each)
-        if not isinstance(permit, _Refusal):
+        cache.assume(pod, node)
+        self._cluster.nominator.hide(pod.uid)
+        permit = _run_reserve_and_permit(framework, result.state, pod, node)
+        if not isinstance(permit, Refusal):
             trial.is_schedulable = trial.is_schedulable or not permit
             assumed.append(each)
             return
@@ -280,32 +292,23 @@ class GroupPlacer:
 
     def _forget(self, each: _AssumedPod) -> None:
         each.framework.run_unreserve(each.state, each.pod, each.node)
-        self._scheduler.cluster.cache.forget(each.pod.uid)
-        self._scheduler.cluster.nominator.set_nomination(each.queued.pod, None)
+        self._cluster.cache.forget(each.pod.uid)
+        self._cluster.nominator.set_nomination(each.queued.pod, None)
 
 
-def _run_reserve_and_permit(assumed: InFlightBinding | _AssumedPod) -> _Refusal | dict[str, Wait]:
+def _run_reserve_and_permit(
+    framework: Framework, state: CycleState, pod: PodInfo, node: str
+) -> Refusal | dict[str, Wait]:
     """Run Reserve and Permit for an assumed pod.
 
-    Return the waits of Permit plugins by plugin name ({}: none waits), or a _Refusal if a plugin rejects the pod.
+    Return the waits of Permit plugins by plugin name ({}: none waits), or a Refusal if a plugin rejects the pod.
     """
-    framework, state, pod, node = assumed.framework, assumed.state, assumed.pod, assumed.node
     refusal = framework.run_reserve(state, pod, node)
     if refusal is not None:
-        return _Refusal("Reserve", refusal)
+        return Refusal("Reserve", refusal)
     permit = framework.run_permit(state, pod, node)
-    return _Refusal("Permit", permit) if isinstance(permit, PluginVerdict) else permit
+    return Refusal("Permit", permit) if isinstance(permit, PluginVerdict) else permit
 
 
 def _format_error(message: str) -> str:
     return reasons.format_reason(Reason("group-error", {"error": message}))
-
-
-def _join_waits(permit: dict[str, Wait]) -> str:
-    """Return kube-scheduler's message for a pod on which Permit plugins wait, or "" if none waits.
-
-    The message has the reason of the last plugin.
-    """
-    last = list(permit.values())[-1:]
-    waits = [wait.reason for wait in last if wait.reason is not None] + [Reason("permit-waits")]
-    return ", ".join(map(reasons.format_reason, waits)) if permit else ""

@@ -1,15 +1,15 @@
-"""Preemption for a pod group as a whole, with the feature gate WorkloadAwarePreemption.
+"""Victims of a pod group as a whole, with the feature gate WorkloadAwarePreemption.
 
     every pod of lower priority is removed -> [the group fits?] -> each is added again, where the group still fits
-                                                                -> the others are evicted
+                                                                -> the others are the victims
 
-Owns: removing pods from the cache for a moment, and starting the evictions. Does not own: the choice of victims
-(`default_preemption.group_victims`), trying the group (`pod_group_placing`), the evictions (`preemption`).
+Owns: removing pods from the cache for a moment. Does not own: which pods are victims
+(`default_preemption.group_victims`), trying the group (`placing`), evictions.
 
 Source: pkg/scheduler/framework/preemption/podgrouppreemption.go v1.36, schedule_one_podgroup.go
 (runWorkloadAwarePreemption).
 
-Invariant: the cache has the same pods afterwards, except for those whose eviction has begun.
+Invariant: the cache has the same pods afterwards.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from dataclasses import dataclass
 
 from herodotus_record import reasons
 from herodotus_record.model import Reason
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.pod_groups.placing import Member, PodGroupResult
 from scheduler.backend.queue import QueuedPod
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
-from scheduler.engine.objects.preemptor import PreemptingGroup
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plugins.default_preemption import DefaultPreemption
 from scheduler.engine.plugins.default_preemption.group_victims import (
@@ -31,11 +33,6 @@ from scheduler.engine.plugins.default_preemption.group_victims import (
     select_group_victims,
 )
 from scheduler.engine.plugins.default_preemption.victims import group_by_namespace
-from scheduler.live.pod_group_placing import PodGroupResult
-from scheduler.live.preemption import ChosenVictims
-from scheduler.live.scheduler import Scheduler
-
-DOMAIN = "cluster"  # what messages name as the node on which a group preempts
 
 
 @dataclass(frozen=True)
@@ -50,61 +47,50 @@ class TrialFailedError(Exception):
     """The error of a trial in which a plugin failed, which ends the cycle of the group."""
 
 
-class PodGroupPreemptions:
-    """Preempts for groups that do not fit.
+class VictimsOfGroups:
+    """Chooses victims for groups that do not fit.
 
-    `find_failure` tries to place the pods of a group on the cluster as it is, and returns "" if that succeeds or else
-    the message of the group; it raises TrialFailedError. `evict` starts evictions.
+    `framework` returns that of a pod's profile. `find_failure` tries to place the pods of a group on the cluster as it
+    is, and returns "" if that succeeds or else the message of the group; it raises TrialFailedError.
     """
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        cluster: ClusterState,
+        framework: Callable[[PodInfo], Framework],
         find_failure: Callable[[PodGroupKey, Sequence[QueuedPod]], str],
-        evict: Callable[[ChosenVictims], None],
     ) -> None:
-        self._scheduler = scheduler
-        self._find_failure = find_failure
-        self._evict = evict
+        self._cluster, self._framework, self._find_failure = cluster, framework, find_failure
 
-    def preempt(self, key: PodGroupKey, pods: Sequence[QueuedPod], result: PodGroupResult) -> None:
-        """Choose victims so that the group fits, start to evict them, and mark `result` as waiting for preemption.
+    def choose(self, key: PodGroupKey, pods: Sequence[QueuedPod], result: PodGroupResult[Member]) -> None:
+        """Choose victims so that the group fits, and mark `result` as waiting for preemption.
 
-        If there are no victims, `result` gets the reason in its message, or the error that ends the cycle.
+        If there are no victims, `result` gets the reason in its message, or the error that ends the cycle. In a dry run
+        `result` gets no victims.
         """
         try:
             chosen = self._choose(key, pods)
         except TrialFailedError as e:
             chosen = _Refusal(error=str(e))
-        if isinstance(chosen, _Refusal):
-            if chosen.error:
-                result.fail(chosen.error)
-            else:
-                result.message = ", ".join(filter(None, (result.message, chosen.message)))
-            return
-        result.waits_for_preemption, result.victims = True, chosen
-        first = next((m for m in result.members if m.decision is not None), None)
-        group = find_pod_group(self._scheduler.cluster.objects, key)
-        if first is None or first.decision is None or group is None or not chosen:
-            return
-        pod = first.queued.pod
-        if not all(plugin.handle.evicts for plugin in self._find_plugins(pod)):
-            return  # a dry run
-        preemptor = PreemptingGroup(group, pod.pod.spec.scheduler_name, tuple(queued.uid for queued in pods))
-        self._evict(ChosenVictims(pod, DefaultPreemption.name, DOMAIN, chosen, first.decision, preemptor))
+        if not isinstance(chosen, _Refusal):
+            evicts = all(plugin.handle.evicts for plugin in self._find_plugins(pods[0].pod))
+            result.waits_for_preemption, result.victims = True, chosen if evicts else ()
+        elif chosen.error:
+            result.fail(chosen.error)
+        else:
+            result.message = ", ".join(filter(None, (result.message, chosen.message)))
 
     def _find_plugins(self, pod: PodInfo) -> list[DefaultPreemption]:
         """Return the preemption plugins of the pod's profile, of which there is one or none."""
-        plugins = self._scheduler.framework(pod).profile.post_filter
+        plugins = self._framework(pod).profile.post_filter
         return [each for each in plugins if isinstance(each, DefaultPreemption)]
 
     def _choose(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> tuple[PodInfo, ...] | _Refusal:
         """Return the pods to evict for the group, or a _Refusal with the reason why none may be evicted."""
-        cluster = self._scheduler.cluster
         plugins = self._find_plugins(pods[0].pod)
         if not plugins:
             return _refuse("group-preemption-off")
-        group = find_pod_group(cluster.objects, key)
+        group = find_pod_group(self._cluster.objects, key)
         if group is None:
             missing = f'podgroup.scheduling.k8s.io "{key.name}" not found'
             return _Refusal(error=f"failed to get pod group object: {missing}")
@@ -114,8 +100,8 @@ class PodGroupPreemptions:
             return _refuse("preemption-off")
         if any(queued.pod.pod.spec.preemption_policy == "Never" for queued in pods):
             return _refuse("preemption-never")
-        columns = cluster.cache.columns
-        units = [u for u in list_units(columns, cluster.objects) if u.priority < (group.spec.priority or 0)]
+        columns = self._cluster.cache.columns
+        units = [u for u in list_units(columns, self._cluster.objects) if u.priority < (group.spec.priority or 0)]
         if not units:
             return _refuse("group-no-victims")
         return self._select(key, pods, units)
@@ -123,7 +109,7 @@ class PodGroupPreemptions:
     def _select(
         self, key: PodGroupKey, pods: Sequence[QueuedPod], units: Sequence[PreemptionUnit]
     ) -> tuple[PodInfo, ...] | _Refusal:
-        columns, removed = self._scheduler.cluster.cache.columns, list[PreemptionUnit]()
+        columns, removed = self._cluster.cache.columns, list[PreemptionUnit]()
 
         def remove(unit: PreemptionUnit) -> None:
             removed.append(unit)
@@ -141,7 +127,7 @@ class PodGroupPreemptions:
             failure = self._find_failure(key, pods)
             if failure:
                 return _Refusal(failure)
-            budgets = group_by_namespace(self._scheduler.cluster.objects.all(PodDisruptionBudget))
+            budgets = group_by_namespace(self._cluster.objects.all(PodDisruptionBudget))
             return tuple(
                 select_group_victims(units, budgets, add, remove, fits=lambda: not self._find_failure(key, pods))
             )
