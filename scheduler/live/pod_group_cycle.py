@@ -149,9 +149,8 @@ class PodGroupCycles:
                 self._stages.bind(member.binding)
             else:
                 self._return(member, result)
-        for queued in pods[len(result.members) :]:  # after an error, or without a placement
-            message = result.error or result.message
-            self._scheduler.handle_failure(queued, AttemptFailure(message, is_error=bool(result.error)))
+        for queued in pods[len(result.members) :]:
+            self._scheduler.handle_failure(queued, result.explain_undecided())
         placed = sum(member.binding is not None for member in result.members) if result.is_schedulable else 0
         counts = {"scheduledPods": placed, "unschedulablePods": len(pods) - placed}
         if result.is_schedulable:

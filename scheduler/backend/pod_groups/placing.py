@@ -132,6 +132,10 @@ class PodGroupResult(Generic[Member]):
         """Set the error of the whole cycle, so that no pod of the group is bound."""
         self.error, self.is_schedulable, self.waits_for_preemption = error, False, False
 
+    def explain_undecided(self) -> AttemptFailure:
+        """Return the failure of the pods that were not decided: after an error, or without a placement."""
+        return AttemptFailure(self.error or self.message, is_error=bool(self.error))
+
 
 @dataclass
 class Trial:

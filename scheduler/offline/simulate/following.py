@@ -58,7 +58,8 @@ class FollowedTrace:
     def run(self, events: Iterable[Event], attempts: Iterable[FollowedAttempt], watcher: SimulationWatcher) -> None:
         """Make the attempts again. A pod without an attempt that chose a node is bound when the events say so.
 
-        Raises SimulationError for an attempt of a pod that does not wait at that time, and as `TraceSimulation.run`.
+        Raises SimulationError for an attempt of a pod that does not wait at that time or has a group, and as
+        `TraceSimulation.run`.
         """
         cluster = self._cluster
         for step in sorted(self._list_steps(events, [*attempts]), key=lambda s: (s.at_s, _ORDER.index(type(s)))):
@@ -92,6 +93,8 @@ class FollowedTrace:
         cluster, pod = self._cluster, self._find_waiting(recorded.uid)
         if pod is None:
             raise SimulationError(f"pod {recorded.uid}: an attempt at {recorded.at_s} s, when it does not wait")
+        if pod.pod_group is not None:
+            raise SimulationError(f"pod {pod.full_name}: attempts of pod groups are not followed")
         attempt = cluster.decide(pod, 0)
         slot, is_reserved = attempt.snapshot.nodes.index.get(recorded.node), False
         if slot is not None and (attempt.result.trace.feasible[slot] or attempt.result.chosen == slot):

@@ -20,17 +20,20 @@ from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record.model import Code, DecisionPath
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS, EventHandlers
+from scheduler.backend.pod_groups.placing import MemberInput
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import CycleResult, schedule, schedule_group_member
 from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.plugin import PodGroupStates
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.resource_api import ResourceClaim
-from scheduler.engine.objects.types import Node
+from scheduler.engine.objects.types import Node, Object
+from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.offline.evaluate import NoCluster
 from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, ObjectRemoved, ObjectSet, PodArrived
@@ -77,7 +80,7 @@ class VirtualCluster:
     def __init__(self, config: Configuration, registry: Registry) -> None:
         """Start with an empty cluster. Raises ConfigError."""
         self.now_s = 0.0
-        state = ClusterState()
+        self.state = state = ClusterState()
         handle = _PluginHandle(state)
         self._frameworks = {
             profile.scheduler_name: Framework(
@@ -92,10 +95,10 @@ class VirtualCluster:
         self._handlers = EventHandlers(state, self.queue, OBJECT_KINDS, self._frameworks, {}, self._clock)
         self.objects = state.objects
         self.claims = SimulatedClaims(state.objects, partial(self._handlers.requeue_for, ResourceClaim))
-        self._known_claims: set[str] = set()  # those that the trace has at any time, by `ObjectSet.name`
-        self.cache, self._nominator = state.cache, state.nominator
+        self._declared: dict[str, Object] = {}  # what the trace has at any time, by `ObjectSet.name`
+        self.cache = state.cache
         self.arrivals: dict[str, PodArrived] = {}
-        self._next_start = 0
+        self.next_start = 0  # the position in the visiting order at which the next cycle starts its search
         for kind in (NODES, PODS):
             self._handlers.apply(ListResult(kind, []))
         for framework in self._frameworks.values():
@@ -107,9 +110,9 @@ class VirtualCluster:
     # --- what happens -------------------------------------------------------------------------------------------------
 
     def declare(self, event: Event) -> None:
-        """Take note of an event of the trace before anything happens, so that pods may refer to its claims."""
+        """Take note of an event of the trace before anything happens, so that pods may refer to its objects."""
         if isinstance(event, ObjectSet):
-            self._known_claims.add(event.name)
+            self._declared[event.name] = event.object
 
     def apply(self, event: Event, watcher: SimulationWatcher) -> None:
         """Carry out an event. Raises SimulationError for a pod whose needs are not simulated."""
@@ -158,14 +161,30 @@ class VirtualCluster:
     def _refuse_unknown(self, arrival: PodArrived) -> None:
         """Raise SimulationError for a pod that a simulation would only let wait: what it needs is not in the trace."""
         spec, namespace = arrival.pod.spec, arrival.pod.metadata.namespace
-        if spec.scheduling_group is not None or spec.workload_ref is not None:
-            raise SimulationError(f"pod {arrival.name}: pod groups are not simulated")
+        if not arrival.was_on_node:
+            self._refuse_group(PodInfo(arrival.pod))
         for wanted in () if arrival.was_on_node else spec.resource_claims or ():
             kind, name = "ResourceClaim", wanted.resource_claim_name
             if not name:
                 kind, name = "ResourceClaimTemplate", wanted.resource_claim_template_name
-            if f"{kind}/{namespace}/{name}" not in self._known_claims:
+            if f"{kind}/{namespace}/{name}" not in self._declared:
                 raise SimulationError(f"pod {arrival.name}: the trace does not have its {kind} {name}")
+
+    def _refuse_group(self, pod: PodInfo) -> None:
+        """Raise SimulationError for a pod whose group no profile schedules, or whose group is not in the trace."""
+        key, problem = pod.pod_group, ""
+        if pod.pod.spec.workload_ref is not None:
+            problem = "the groups of Workload objects (workloadRef) are not simulated"
+        elif key is not None:
+            group = self._declared.get(f"{PodGroup.__name__}/{key}")
+            if not all(each.profile.rules.enabled(GENERIC_WORKLOAD) for each in self._frameworks.values()):
+                problem = f"its PodGroup {key.name} needs the feature gate {GENERIC_WORKLOAD} in the configuration"
+            elif not isinstance(group, PodGroup):
+                problem = f"the trace does not have its {PodGroup.__name__} {key.name}"
+            elif group.spec.resource_claims:
+                problem = f"the claims of its PodGroup {key.name} are not simulated"
+        if problem:
+            raise SimulationError(f"pod {pod.full_name}: {problem}")
 
     def end(self, uid: str) -> None:
         """Remove a pod that waits or runs."""
@@ -177,12 +196,35 @@ class VirtualCluster:
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
-    def decide(self, pod: PodInfo, seed: int) -> SimulatedAttempt:
-        """Run the scheduling cycle of a waiting pod, which changes nothing."""
-        framework, snapshot = self._frameworks[pod.pod.spec.scheduler_name], self.cache.snapshot()
-        result = schedule(framework, pod, snapshot, seed, self._next_start)
-        self._next_start = result.next_start
+    def framework(self, pod: PodInfo) -> Framework:
+        """Return the framework of the profile that the pod's schedulerName selects."""
+        return self._frameworks[pod.pod.spec.scheduler_name]
+
+    def decide(self, pod: PodInfo, seed: int, member: MemberInput | None = None) -> SimulatedAttempt:
+        """Run the scheduling cycle of a waiting pod, which changes nothing.
+
+        If `member` is given, the cycle is part of that of the pod's group and has these inputs.
+        """
+        framework = self.framework(pod)
+        if member is None:
+            snapshot = self.cache.snapshot()
+            result = schedule(framework, pod, snapshot, seed, self.next_start)
+        else:
+            snapshot = self.cache.snapshot(member.mask)
+            start = self.next_start if member.start is None else member.start
+            result = schedule_group_member(framework, pod, snapshot, seed, start)
+        self.next_start = result.next_start
         return SimulatedAttempt(self.now_s, framework, pod, snapshot, seed, result)
+
+    def assume(self, pod: PodInfo, node: str) -> None:
+        """Count a waiting pod on a node until it is bound there or forgotten."""
+        self.cache.assume(dataclasses.replace(pod, running=True), node)
+        self.state.nominator.hide(pod.uid)
+
+    def forget(self, pod: PodInfo, node: str, state: CycleState) -> None:
+        """Undo what Reserve did for an assumed pod, and count it on no node."""
+        self.framework(pod).run_unreserve(state, pod, node)
+        self.cache.forget(pod.uid)
 
     def reserve(self, attempt: SimulatedAttempt, slot: int) -> SimulatedAttempt:
         """Run the Reserve plugins for a node, and return the attempt with it, or with none if one refuses."""
@@ -207,7 +249,7 @@ class VirtualCluster:
 
     def nominate(self, pod: PodInfo, nomination: Nomination | None) -> None:
         """Set the node that a waiting pod is nominated for; None leaves that of its status."""
-        self._nominator.set_nomination(pod, nomination)
+        self.state.nominator.set_nomination(pod, nomination)
         if nomination is not None and nomination.node != pod.pod.status.nominated_node_name:
             status = replace(pod.pod.status, nominated_node_name=nomination.node)
             self._handlers.apply(WatchEvent(PODS, "MODIFIED", replace(pod.pod, status=status)))

@@ -58,7 +58,7 @@ from scheduler.offline.traces.redaction import (
 )
 
 MISSING: Final = (
-    "Volumes and their claims, budgets and pod groups are not recorded.",
+    "Volumes and their claims, and budgets are not recorded.",
     "Changes of pods after their arrival are not recorded.",
 )
 MAX_WAITING: Final = 20_000  # messages in the queue, or before the nodes: some seconds of a busy cluster

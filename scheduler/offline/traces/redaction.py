@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
 from scheduler.engine.objects.resource_api import (
     FINALIZER,
     IMPLICIT_PREFIX,
@@ -37,12 +38,12 @@ from scheduler.engine.objects.types import (
 from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 # The kinds besides nodes and pods that a trace has, by name: namespaces, whose labels terms of pod affinity select; the
-# objects whose selectors decide the default spreading; claims and devices.
+# objects whose selectors decide the default spreading; claims and devices; pod groups.
 OBJECT_KINDS: Final[dict[str, type[Object]]] = {
     kind.__name__: kind
     for kind in (
         *(Namespace, Service, ReplicationController, ReplicaSet, StatefulSet),
-        *(ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice),
+        *(ResourceClaim, ResourceClaimTemplate, DeviceClass, ResourceSlice, PodGroup),
     )
 }
 _KEY_BYTES: Final = 32
@@ -62,6 +63,7 @@ _KEPT: Final = frozenset(
         "apiVersion",
         "attributes",
         "declaredFeatures",
+        "disruptionMode",
         "distinctAttribute",
         "driver",
         "effect",
@@ -135,6 +137,8 @@ def redact_object(obj: Object) -> Object:
         case ResourceClaimTemplate():
             inner = replace(obj.spec.spec, devices=replace(obj.spec.spec.devices, config=None))
             return replace(obj, metadata=name, spec=replace(obj.spec, spec=inner), manifest=b"")
+        case PodGroup():
+            return PodGroup(metadata=PodGroupMetadata(name=metadata.name, namespace=metadata.namespace), spec=obj.spec)
         case DeviceClass():
             return replace(obj, metadata=name, spec=replace(obj.spec, config=None), manifest=b"")
         case _:

@@ -226,7 +226,9 @@ def test_an_error_of_a_run_is_one_line(trace: Path, capsys: pytest.CaptureFixtur
     grouped = trace.parent / "grouped.trace"
     write_trace(grouped, [*read_trace([trace]).events, PodArrived(1.0, pod)])
     assert simulate(grouped, "--seeds", "2", "--processes", processes).code == 1
-    assert capsys.readouterr().err == "error: pod ns/p: pod groups are not simulated\n"
+    assert capsys.readouterr().err == (
+        "error: pod ns/p: its PodGroup gang needs the feature gate GenericWorkload in the configuration\n"
+    )
 
 
 def test_figures_are_rows_of_a_parquet_file(trace: Path) -> None:

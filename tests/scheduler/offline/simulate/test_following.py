@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
@@ -13,14 +14,17 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.following import FollowedAttempt, FollowedTrace
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt, SimulationError
-from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, ObjectSet, PodArrived
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
+from tests.support.pod_group_loop import GATES, a_group
 
 CONFIG = Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),))
 NODES = tuple(NodeAdded(0.0, make_node(name).allocatable(cpu="2").obj()) for name in "ab")
 
 
-def follow(events: Sequence[Event], attempts: Sequence[FollowedAttempt]) -> tuple[list[str], RunMetrics]:
+def follow(
+    events: Sequence[Event], attempts: Sequence[FollowedAttempt], config: Configuration = CONFIG
+) -> tuple[list[str], RunMetrics]:
     """Return the feasible nodes of each attempt in one word, and the metrics."""
     feasible: list[str] = []
 
@@ -29,7 +33,7 @@ def follow(events: Sequence[Event], attempts: Sequence[FollowedAttempt]) -> tupl
         feasible.append("".join(sorted(attempt.snapshot.nodes.names[slot] for slot in slots)))
 
     metrics = RunMetrics(["cpu"], 100.0)
-    FollowedTrace(CONFIG, IN_TREE, observe).run(events, attempts, metrics)
+    FollowedTrace(config, IN_TREE, observe).run(events, attempts, metrics)
     return feasible, metrics
 
 
@@ -119,3 +123,10 @@ def test_an_attempt_of_a_pod_that_does_not_wait_is_an_error(at_s: float) -> None
     events: list[Event] = [*NODES, arrives(1, make_pod("first"), "a", 2)]
     with pytest.raises(SimulationError, match=rf"^pod {uid('first')}: an attempt at {at_s} s, when it does not wait$"):
         follow(events, [FollowedAttempt(at_s, uid("first"))])
+
+
+def test_an_attempt_of_a_pod_of_a_group_is_an_error() -> None:
+    member = make_pod("member").with_spec(schedulingGroup={"podGroupName": "g"})
+    events: list[Event] = [*NODES, ObjectSet(0.0, a_group("g", 1)), arrives(1, member)]
+    with pytest.raises(SimulationError, match=r"^pod default/member: attempts of pod groups are not followed$"):
+        follow(events, [FollowedAttempt(1, uid("member"))], replace(CONFIG, feature_gates=GATES))

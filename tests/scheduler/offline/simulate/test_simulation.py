@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config.load import parse_config
-from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import Event, NodeRemoved
 from tests.scheduler.builders import PROFILE, make_pod
 from tests.scheduler.offline.simulate.courses import arrives, joins, simulate
@@ -103,12 +102,6 @@ def test_the_configuration_decides() -> None:
     spread, packed = simulate(*events), simulate(*events, config=parse_config(text))
     assert sorted(spread.node_of.values()) == ["a", "a", "b", "b"]
     assert len(set(packed.node_of.values())) == 1
-
-
-def test_a_pod_group_is_refused() -> None:
-    pod = make_pod("member").with_spec(schedulingGroup={"podGroupName": "g"})
-    with pytest.raises(SimulationError, match="pod default/member: pod groups"):
-        simulate(joins("n"), arrives(1, pod))
 
 
 _arrivals = st.tuples(

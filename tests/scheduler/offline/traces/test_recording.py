@@ -18,6 +18,7 @@ from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.config import Configuration
 from scheduler.config.types import ProfileConfig
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.resource_api import (
     IMPLICIT_PREFIX,
     ClaimStatus,
@@ -121,6 +122,14 @@ SLICE = {
 }
 
 
+GANG = {
+    "schedulingPolicy": {"gang": {"minCount": 2}},
+    "schedulingConstraints": {"topology": [{"key": "kubernetes.io/hostname"}]},
+    "disruptionMode": "PodGroup",
+    "priority": 7,
+}
+
+
 def _object(name: str, spec: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "shop", **NOISE}, "spec": spec or {}, **fields}
 
@@ -133,6 +142,7 @@ OBJECTS: list[tuple[type[Object], dict[str, Any]]] = [
     (ResourceClaimTemplate, _object("gpu", {"metadata": NOISE, "spec": SHARED["spec"]})),
     (DeviceClass, _object("gpu", {"config": CONFIG})),
     (ResourceSlice, _object("n1-gpu", SLICE)),
+    (PodGroup, _object("gang", GANG, status={"conditions": [{"type": CANARY}]})),
 ]
 COLLECTIONS = {kind.decode_as: kind.name for kind in ALL_KINDS}
 
@@ -295,9 +305,9 @@ def test_other_objects_have_their_names_and_what_scheduling_reads(tmp_path: Path
     assert (shared.status.reserved_for, waiting.status) == (held("u0").reserved_for, ClaimStatus())
 
 
-def _figures(trace: TraceContent) -> tuple[Any, ...]:
+def _figures(trace: TraceContent, **gates: bool) -> tuple[Any, ...]:
     metrics = RunMetrics(["cpu"], max(event.at_s for event in trace.events))
-    config = Configuration(profiles=(ProfileConfig(scheduler_name="default-scheduler"),))
+    config = Configuration(profiles=(ProfileConfig(scheduler_name="default-scheduler"),), feature_gates=gates)
     TraceSimulation(config, IN_TREE, 0).run(trace.events, metrics, lambda _: None)
     return metrics.figures(), sorted(metrics.node_of.values())
 
@@ -355,6 +365,20 @@ def test_pseudonyms_keep_claims_with_their_devices(tmp_path: Path) -> None:
     plain, hidden = (_figures(trace)[0] for trace in traces)
     assert plain == hidden
     assert (plain.placed, plain.never_placed) == (1, 1)
+
+
+def test_pseudonyms_keep_groups_with_their_pods(tmp_path: Path) -> None:
+    placed = []
+    for pseudonyms in (None, Pseudonyms()):
+        record = Recording(tmp_path / f"trace-{pseudonyms is not None}", pseudonyms=pseudonyms)
+        record(0, ListResult(NODES, [node()]), ListResult(PODS, []))
+        record(0, ListResult("podgroups", [msgspec.convert(_object("gang", {**GANG, "priority": None}), PodGroup)]))
+        for i in range(2):
+            record.changed(1 + i, pod(f"u{i}", schedulingGroup={"podGroupName": "gang"}))
+        figures, _ = _figures(record.read(), GenericWorkload=True, GangScheduling=True)
+        placed.append(figures.placed)
+    assert placed == [2, 2]
+    assert "gang" not in content(tmp_path / "trace-True").replace('"gang":', "")
 
 
 def test_pseudonyms_hide_the_class_that_a_resource_names() -> None:
