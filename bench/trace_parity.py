@@ -271,9 +271,9 @@ def compare_decisions(
     attempts = [FollowedAttempt(each.at_s, uids[each.pod], each.node, each.nominated_node) for each in log.attempts]
     comparison, logged = Comparison(), iter(log.attempts)
     metrics = RunMetrics.from_events(events)
-    FollowedTrace(config, IN_TREE, lambda ours: _compare_attempt(comparison, next(logged), ours)).run(
-        events, attempts, metrics
-    )
+    FollowedTrace(
+        config, IN_TREE, lambda ours: _compare_attempt(comparison, next(logged), ours), starts_pods=False
+    ).run(events, attempts, metrics)
     return comparison, metrics.figures()
 
 
@@ -304,7 +304,8 @@ def _compare_preemption(comparison: Comparison, at: str, theirs: str, ours: Pree
     """Compare whether preemption nominates a node, and whether that of kube-scheduler is one of the best here.
 
     As the victims of the workload have one priority, no budget and no start time, only their number counts, and chance
-    decides between nodes with equally many.
+    decides between nodes with equally many. The pods that a node spares depend on the order in which kube-scheduler has
+    them, which changes with each update of a pod.
     """
     candidates = ours.candidates if ours is not None and ours.nominated_node else ()
     if not theirs and not candidates:

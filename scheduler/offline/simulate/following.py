@@ -47,13 +47,19 @@ class FollowedTrace:
     """A cluster on virtual time in which everything happens as it was recorded."""
 
     def __init__(
-        self, config: Configuration, registry: Registry, observe: Callable[[SimulatedAttempt], None] = lambda _: None
+        self,
+        config: Configuration,
+        registry: Registry,
+        observe: Callable[[SimulatedAttempt], None] = lambda _: None,
+        *,
+        starts_pods: bool = True,
     ) -> None:
         """Start with an empty cluster. Raises ConfigError.
 
-        `observe` gets each attempt, in the order of time, before the recorded node takes the pod.
+        `observe` gets each attempt, in the order of time, before the recorded node takes the pod. With `starts_pods`
+        the recorded cluster had kubelets, which start pods.
         """
-        self._cluster, self._observe = VirtualCluster(config, registry), observe
+        self._cluster, self._observe = VirtualCluster(config, registry, starts_pods=starts_pods), observe
 
     def run(self, events: Iterable[Event], attempts: Iterable[FollowedAttempt], watcher: SimulationWatcher) -> None:
         """Make the attempts again. A pod without an attempt that chose a node is bound when the events say so.

@@ -32,7 +32,8 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.resource_api import ResourceClaim
-from scheduler.engine.objects.types import Node, Object
+from scheduler.engine.objects.times import format_seconds
+from scheduler.engine.objects.types import Node, Object, PodStatus
 from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.offline.evaluate import NoCluster
@@ -77,9 +78,9 @@ class VirtualCluster:
     `arrivals` has the pods that wait or run, by UID. `queue` has those that wait.
     """
 
-    def __init__(self, config: Configuration, registry: Registry) -> None:
-        """Start with an empty cluster. Raises ConfigError."""
-        self.now_s = 0.0
+    def __init__(self, config: Configuration, registry: Registry, *, starts_pods: bool = True) -> None:
+        """Start with an empty cluster, whose kubelets start pods unless `starts_pods` is False. Raises ConfigError."""
+        self.now_s, self._starts_pods = 0.0, starts_pods
         self.state = state = ClusterState()
         handle = _PluginHandle(state)
         self._frameworks = {
@@ -147,7 +148,8 @@ class VirtualCluster:
         name = spec.scheduler_name if spec.scheduler_name in self._frameworks else self._default_name
         node = arrival.node if arrival.was_on_node and self.cache.node(arrival.node) is not None else ""
         spec = replace(spec, node_name=node, scheduler_name=name)
-        status = replace(arrival.pod.status, phase="Running" if node else "Pending", nominated_node_name="")
+        waits = replace(arrival.pod.status, phase="Pending", nominated_node_name="")
+        status = self._start(waits) if node else waits
         pod = replace(arrival.pod, spec=spec, status=status)
         if spec.resource_claims and not node:  # the claims that it had on a node, if it was on one, are freed
             self.claims.release(PodInfo(pod))
@@ -244,8 +246,13 @@ class VirtualCluster:
             self.claims.allocate(pod, node, state)
             self.claims.forget_changes()
         spec = replace(pod.pod.spec, node_name=node)
-        status = replace(pod.pod.status, phase="Running", nominated_node_name="")
+        status = self._start(pod.pod.status)
         self._handlers.apply(WatchEvent(PODS, "MODIFIED", replace(pod.pod, spec=spec, status=status)))
+
+    def _start(self, status: PodStatus) -> PodStatus:
+        """Return the status of a pod on its node, as a kubelet sets it: the older one is spared by preemption."""
+        started = format_seconds(self.now_s) if self._starts_pods else None
+        return replace(status, phase="Running", nominated_node_name="", start_time=started)
 
     def nominate(self, pod: PodInfo, nomination: Nomination | None) -> None:
         """Set the node that a waiting pod is nominated for; None leaves that of its status."""

@@ -52,7 +52,7 @@ def select_victims(
     dry_run.remove_pods(state, pod, [(slot, p) for slot, pods in enumerate(lower) for p in pods], nodes)
     without_all = dry_run.find_first_failures(state, pod, nodes)
     tries = [
-        _Candidate(slot, sorted(lower[slot], key=importance_key), budgets)
+        _Candidate(slot, sort_by_importance(lower[slot]), budgets)
         for slot in np.flatnonzero(without_all.codes(nodes.slots) == 0).tolist()
         if lower[slot]
     ]
@@ -86,21 +86,31 @@ class _Candidate:
         self.slot = slot
         self.victims: list[PodInfo] = []
         self._violating = _find_violating(pods, budgets) if budgets else []
+        self._is_mixed = 0 < len(self._violating) < len(pods)
         self.to_reprieve = deque(pods)
         if self._violating:
             self.to_reprieve = deque([*self._violating, *(p for p in pods if p not in self._violating)])
 
     def to_candidate(self, node: str) -> PreemptionCandidate:
         """Return the preemption candidate for the node named `node`; its victims start with the most important one."""
-        if not self._violating:
-            return PreemptionCandidate(node, tuple(self.victims), 0)
         violations = sum(p in self._violating for p in self.victims)
-        return PreemptionCandidate(node, tuple(sorted(self.victims, key=importance_key)), violations)
+        victims = sort_by_importance(self.victims) if self._is_mixed else self.victims
+        return PreemptionCandidate(node, tuple(victims), violations)
 
 
-def importance_key(p: PodInfo) -> tuple[int, str]:
-    """Return a sort key that puts the more important pod first: higher priority, then earlier start."""
-    return -p.priority, p.started
+def sort_by_importance(pods: Sequence[PodInfo]) -> list[PodInfo]:
+    """Return pods of a node, which are in the order in which they came to it, with the most important one first.
+
+    Higher priority comes first, then earlier start. Of pods that have not started, the last one comes first:
+    kube-scheduler takes the present time for their start at each comparison, so each counts as earlier than the one
+    that it is compared with, and its sort of up to 12 pods turns them round.
+    """
+    ranked = sorted(enumerate(pods), key=lambda each: (-each[1].priority, each[1].started, _rank(*each)))
+    return [pod for _, pod in ranked]
+
+
+def _rank(number: int, pod: PodInfo) -> int:
+    return number if pod.pod.status.start_time else -number
 
 
 def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
