@@ -72,14 +72,28 @@ def run_parallel(
         for number, task in enumerate(tasks):
             finish(number, run(task, partial(report_share, number)))
         return [*finished.values()]
+    _run_in_processes(run, tasks, processes, report_share, finish)
+    return [finished[number] for number in range(len(tasks))]
+
+
+def _run_in_processes(
+    run: Callable[[Task, Share], Result],
+    tasks: Sequence[Task],
+    processes: int,
+    report_share: Callable[[int, float], None],
+    finish: Callable[[int, Result], None],
+) -> None:
+    """Run the tasks in so many processes. The functions get the number of a task with its progress or its result."""
     running: dict[Connection, tuple[int, BaseProcess]] = {}
     waiting = iter(range(len(tasks)))
     try:
-        while len(finished) < len(tasks):
+        while True:
             for number in islice(waiting, processes - len(running)):
                 with _sigint_blocked():  # until the child ignores it: the terminal sends Ctrl-C to every process
                     receiver, process = _start(run, tasks[number])
                     running[receiver] = number, process
+            if not running:
+                return
             for receiver in cast(list[Connection], wait([*running])):
                 number, process = running[receiver]
                 kind, value = _receive(receiver, process)
@@ -98,7 +112,6 @@ def run_parallel(
         for receiver, (_, process) in running.items():
             process.join()
             receiver.close()
-    return [finished[number] for number in range(len(tasks))]
 
 
 def _start(run: Callable[[Task, Share], Any], task: Task) -> tuple[Connection, BaseProcess]:

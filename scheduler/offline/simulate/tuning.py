@@ -217,21 +217,30 @@ def tune(
     tasks = [Task(text, sample, question.seed + sample) for sample in range(question.samples + 1) for text in texts]
     runs = measure(tasks)
     before, after = runs[0::2], runs[1::2]
-    losses = [[objective.compute_loss([run]) for run in of] for of in (before, after)]
-    gains = [old - new for old, new in zip(*losses, strict=True)]
     checked = compute_mean(before[:1], objective.figure), compute_mean(after[:1], objective.figure)
-    centers, margin = (gains[0], statistics.fmean(gains[1:])), compute_margin(gains[1:])
-    gain: TuningGain = {
-        "value": gains[0],
-        "low": min(centers) - margin,
-        "high": max(centers) + margin,
-        "share": gains[0] / abs(checked[0]) if checked[0] else None,
-        "samples": question.samples,
-    }
     broken = tuple(
         each for each in _complete_limits(objective, stated, before[:1]) if each.measure_violation(after[:1])
     )
+    gain = _compute_gain(objective, before, after)
     return TuningResult(found.values, found.tried, is_complete, trained, checked, gain, limits, broken)
+
+
+def _compute_gain(
+    objective: FigureObjective, before: Sequence[SimulationFigures], after: Sequence[SimulationFigures]
+) -> TuningGain:
+    """Return the gain with its interval. The first run of each is of the unseen half, the others of its samples."""
+    gains = [
+        objective.compute_loss([old]) - objective.compute_loss([new]) for old, new in zip(before, after, strict=True)
+    ]
+    present = compute_mean(before[:1], objective.figure)
+    centers, margin = (gains[0], statistics.fmean(gains[1:])), compute_margin(gains[1:])
+    return {
+        "value": gains[0],
+        "low": min(centers) - margin,
+        "high": max(centers) + margin,
+        "share": gains[0] / abs(present) if present else None,
+        "samples": len(gains) - 1,
+    }
 
 
 def _complete_limits(
