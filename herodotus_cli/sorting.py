@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
-Row = TypeVar("Row", bound=Mapping[str, Any])
+Document = TypeVar("Document", bound=Mapping[str, Any])
 Command = TypeVar("Command", bound=Callable[..., Any])
 _KEY = re.compile(r"\.?((?:[^.\[\]{}\\]|\\.)+)|\[(\d+)\]|\['([^']*)'\]")
 _NUMBERS = re.compile(r"(\d+)")
@@ -66,20 +66,22 @@ def sort_option(words: Mapping[str, SortKey], default: str, scope: str = "") -> 
     return click.option("--sort-by", "sort_key", type=SortField(words), metavar="FIELD", help=text)
 
 
-def sort_rows(rows: Sequence[Row], key: SortKey | None) -> list[Row]:
-    """Return the rows in the order of a key; rows without a value come last. Without a key the order stays.
+def sort_rows(document: Document, name: str, key: SortKey | None) -> Document:
+    """Return the document with the rows of its list `name` in the order of a key; rows without a value come last.
 
-    Numbers within texts count as numbers, so that node-9 comes before node-10. Raises UsageError if no row has the
-    field.
+    A document without the list, and any without a key, is returned as it is. Numbers within texts count as numbers, so
+    that node-9 comes before node-10. Raises UsageError if no row has the field.
     """
-    if key is None:
-        return list(rows)
+    if key is None or name not in document:
+        return document
+    rows: Sequence[Mapping[str, Any]] = document[name]
     values = [(_find_value(row, key.path), row) for row in rows]
     known = [(_order(value), row) for value, row in values if value is not None]
     if rows and not known and key.text:
         raise click.UsageError(f"couldn't find any field with path {key.text!r} in the list of objects")
     known.sort(key=lambda each: each[0], reverse=key.largest_first)
-    return [*(row for _, row in known), *(row for value, row in values if value is None)]
+    unknown = (row for value, row in values if value is None)
+    return cast(Document, {**document, name: [*(row for _, row in known), *unknown]})
 
 
 def _parse_path(path: str) -> tuple[str, ...]:

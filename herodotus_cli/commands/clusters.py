@@ -53,7 +53,7 @@ def run(
     if not answer["items"] and not is_document(output.format):
         print_to_stderr("No clusters with records that you may read.")
         return
-    answer["items"] = sort_rows(answer["items"], sort_key)
+    answer = sort_rows(answer, "items", sort_key)
     from herodotus_cli.render import lists
 
     environment.print_answer(answer, output, lambda view: lists.build_clusters(answer, view))

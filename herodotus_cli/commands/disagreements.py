@@ -115,6 +115,5 @@ def _once(
         scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No decisions of other schedulers were observed{scope}.", f"  {_OBSERVER}")
         return
-    if sort_key:
-        answer["disagreements"] = sort_rows(answer["disagreements"], sort_key)
+    answer = sort_rows(answer, "disagreements", sort_key)
     environment.print_answer(answer, output, lambda view: disagreements_screen.build_screen(answer, view))

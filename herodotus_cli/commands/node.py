@@ -88,8 +88,7 @@ def _list_once(
     """Print all nodes. Raises CliError if they cannot be read."""
     from herodotus_cli.render import lists
 
-    answer = read_nodes(connection, environment)
-    answer["items"] = sort_rows(answer["items"], key)
+    answer = sort_rows(read_nodes(connection, environment), "items", key)
     environment.print_answer({**answer}, output, lambda view: lists.build_nodes(answer, view))
 
 

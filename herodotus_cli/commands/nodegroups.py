@@ -82,6 +82,6 @@ def nodegroups(ctx: click.Context, /, words: tuple[str, ...], file: str, **_give
     question = {"nodeGroups": node_groups.build_question(given, pods, **asked), "schedulerName": given["scheduler"]}
     review = ReviewOptions(title, given["cluster_files"], given["every_row"])
     answer = cluster_review.fetch_answer(question, review, connection, environment)
-    groups = answer["status"]["nodeGroups"]
-    groups["groups"] = sort_rows(groups["groups"], given["sort_key"])
+    status = answer["status"]
+    status["nodeGroups"] = sort_rows(status["nodeGroups"], "groups", given["sort_key"])
     cluster_review.print_answer(answer, review, option_values.output_options(ctx), environment)

@@ -131,8 +131,7 @@ def _once(
     if output.format in SCREEN_FORMATS and shown.get("source") != "conditions":
         fixes = _find_fixes(shown, connection, output, environment)
         shown = shown | {"groups": [{**group, "fix": fixes.get(i)} for i, group in enumerate(shown["groups"])]}
-    if arguments.sort_key:
-        shown = shown | {"pods": sort_rows(shown["pods"], arguments.sort_key)}
+    shown = sort_rows(shown, "pods", arguments.sort_key)
     if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
         print_to_stderr(*_NO_RECORDS)
         return

@@ -188,8 +188,7 @@ def _list_once(
     if not answer["items"] and not is_document(output.format):
         print_to_stderr(f"No decisions found{f' in {namespace} namespace; every namespace: -A' if namespace else ''}.")
         return
-    if sort_key:
-        answer["items"] = sort_rows(answer["items"], sort_key)
+    answer = sort_rows(answer, "items", sort_key)
     from herodotus_cli.render import lists
 
     environment.print_answer(answer, output, lambda view: lists.build_pods(answer, view, namespace))

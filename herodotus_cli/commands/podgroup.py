@@ -87,12 +87,10 @@ def _once(
         undecided = _answer_undecided(name, namespace, connection, environment, e)
         if undecided is None:
             raise e.with_hints(not_found.pod_group_hints(e)) from None
-        if sort_key:
-            undecided["pods"] = sort_rows(undecided["pods"], sort_key)
+        undecided = sort_rows(undecided, "pods", sort_key)
         environment.print_answer(undecided, output, lambda view: _build_undecided_screen(undecided, view))
         return
-    if sort_key:
-        answer["pods"] = sort_rows(answer["pods"], sort_key)
+    answer = sort_rows(answer, "pods", sort_key)
     from herodotus_cli.render import pod_group as screen
 
     if connection.reaches_cluster and answer["state"] not in _PLACED and "otherMembers" not in answer:

@@ -70,8 +70,7 @@ def _once(
         scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No preemptions in the last {format_duration(since_s)}{scope}.")
         return
-    if sort_key:
-        answer["preemptions"] = sort_rows(answer["preemptions"], sort_key)
+    answer = sort_rows(answer, "preemptions", sort_key)
     from herodotus_cli.render import preemptions as preemptions_screen
 
     environment.print_answer(answer, output, lambda view: preemptions_screen.build_screen(answer, view))

@@ -33,11 +33,15 @@ ROWS: list[dict[str, Any]] = [
 )
 def test_rows_are_sorted_as_by_kubectl(field: str, order: list[str]) -> None:
     key = SortField(WORDS).convert(field, None, None)
-    assert [row["metadata"]["name"] for row in sort_rows(ROWS, key)] == order
+    assert [row["metadata"]["name"] for row in sort_rows({"items": ROWS}, "items", key)["items"]] == order
 
 
 def test_without_a_key_the_order_stays() -> None:
-    assert sort_rows(ROWS, None) == ROWS
+    assert sort_rows({"items": ROWS}, "items", None) == {"items": ROWS}
+
+
+def test_a_document_without_the_list_stays() -> None:
+    assert sort_rows({"kind": "PendingPods"}, "pods", WORDS["name"]) == {"kind": "PendingPods"}
 
 
 @pytest.mark.parametrize("field", ["nope", "{.items[*].x}", "{.a[?(@.b)]}", "{}"])
@@ -49,5 +53,5 @@ def test_what_is_no_field_is_wrong_usage(field: str) -> None:
 def test_a_field_that_no_row_has_is_wrong_usage() -> None:
     key = SortField(WORDS).convert("{.nope}", None, None)
     with pytest.raises(click.UsageError, match=r"couldn't find any field with path '\{\.nope\}'"):
-        sort_rows(ROWS, key)
-    assert sort_rows([], key) == []
+        sort_rows({"items": ROWS}, "items", key)
+    assert sort_rows({"items": []}, "items", key) == {"items": []}
