@@ -15,28 +15,39 @@ from herodotus_cli.environment import environment_of
 
 _BASH = """\
 # kubectl herodotus: completion for bash.  source <(kubectl herodotus completion bash)
-if ! declare -F _get_comp_words_by_ref >/dev/null; then
-    for file in /usr/share/bash-completion/bash_completion /opt/homebrew/etc/profile.d/bash_completion.sh; do
-        [[ -r $file ]] && source "$file" && break
-    done
-    declare -F _get_comp_words_by_ref >/dev/null ||
-        echo "note: to complete kubectl herodotus in bash, install the package bash-completion, as for kubectl" >&2
-fi
-if ! complete -p kubectl >/dev/null 2>&1; then
-    source <(kubectl completion bash)
-fi
 _kubectl_herodotus() {
-    local line
+    local line prefix first=1
+    local -a words
+    read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
+    [[ ${COMP_LINE:0:COMP_POINT} == *[[:space:]] ]] && words+=("")
     COMPREPLY=()
+    if [[ ${1##*/} != kubectl-herodotus ]]; then
+        first=2
+        [[ ${words[1]} == herodotus && ${#words[@]} -gt 2 ]] || { compopt -o default; return; }
+    fi
+    prefix=${words[*]: -1}
+    prefix=${prefix%"$2"}  # bash completes what follows the last = or :
     while IFS= read -r line; do
         case $line in
             :4) ;;
             :0) compopt -o default ;;
-            *) COMPREPLY+=("${line%%$'\\t'*}") ;;
+            *) line=${line%%$'\\t'*}; COMPREPLY+=("${line#"$prefix"}") ;;
         esac
-    done < <(kubectl_complete-herodotus "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    done < <(kubectl_complete-herodotus "${words[@]:first}" 2>/dev/null)
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=/] ]]; then compopt -o nospace; fi
 }
 complete -F _kubectl_herodotus kubectl-herodotus
+if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    for file in /usr/share/bash-completion/bash_completion /opt/homebrew/etc/profile.d/bash_completion.sh; do
+        [[ -r $file ]] && source "$file" && break
+    done
+fi
+if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    echo "note: in bash, kubectl completes its own commands only with the package bash-completion" >&2
+    complete -F _kubectl_herodotus kubectl
+elif ! complete -p kubectl >/dev/null 2>&1; then
+    source <(kubectl completion bash)
+fi
 """
 _ZSH = """\
 #compdef kubectl-herodotus
@@ -101,7 +112,8 @@ def completion(ctx: click.Context, /, shell: str) -> None:
 
     kubectl completes them once its own completion is loaded and kubectl_complete-herodotus is on PATH, where install.sh
     puts it. The script loads kubectl's completion, and completes kubectl-herodotus, too. In bash, kubectl's completion
-    needs the package bash-completion.
+    needs the package bash-completion; without it, the script completes kubectl herodotus alone. The script for
+    PowerShell is not tested.
 
     \b
     source <(kubectl herodotus completion bash)

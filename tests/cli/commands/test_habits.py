@@ -117,16 +117,28 @@ def test_completion_script_is_valid(shell: str, tmp_path: Path) -> None:
     assert subprocess.run([program, *options, script], check=False, capture_output=True).stderr == b""
 
 
-def test_bash_completes_the_program_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "word", "expected"),
+    [
+        ("kubectl-herodotus pod pe", "pe", "pod pe pending"),
+        ("kubectl-herodotus pod ", "", "pod  pending"),
+        ("kubectl herodotus pod pe", "pe", "pod pe pending"),
+        ("kubectl-herodotus pending --sort-by=a", "a", "pending a pending"),
+        ("kubectl get pe", "pe", ""),
+    ],
+)
+def test_bash_completes_without_kubectls_completion(line: str, word: str, expected: str, tmp_path: Path) -> None:
+    """A word is completed from its last equals sign on, where bash breaks it."""
     for name, text in {"kubectl": "", "kubectl_complete-herodotus": 'printf "%b\\n" "$@" "pending\\thelp" :4'}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    script = f"{SCRIPTS['bash']}\nCOMP_WORDS=(kubectl-herodotus pod pe); COMP_CWORD=2; _kubectl_herodotus"
+    typed = f"COMP_LINE={line!r}; COMP_POINT={len(line)}; _kubectl_herodotus {line.split()[0]} {word!r}"
+    script = SCRIPTS["bash"].replace("/usr/share/bash-completion", str(tmp_path))
     done = subprocess.run(
-        ["bash", "-c", f'{script}; echo "${{COMPREPLY[@]}}"'],
+        ["bash", "--norc", "-c", f'{script}\n{typed}; echo "${{COMPREPLY[@]}}"'],
         env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout == "pod pe pending\n"
+    assert done.stdout == f"{expected}\n"
