@@ -74,7 +74,7 @@ def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
         return []
     telling = [f["plugin"] for f in ran if f["rejected"] or view.piped]
     names = {p: p for p in telling} if view.piped else short_plugin_names(telling)
-    rows = [[node["node"], *(_verdict(node, plugin, view) for plugin in telling)] for node in nodes]
+    rows = [[Cell(node["node"]), *(_verdict(node, plugin, view) for plugin in telling)] for node in nodes]
     header = ("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling))
     blocks: list[Block] = [build_table(header, rows)] if telling else []
     return [*blocks, labelled_rows(_uniform(answer))] if any(words for _, words in _uniform(answer)) else blocks
@@ -87,12 +87,12 @@ def _uniform(answer: Json) -> list[tuple[str, str]]:
     return [("ALL NODES PASS", ", ".join(everywhere)), ("NOTHING TO CHECK", ", ".join(skipped))]
 
 
-def _verdict(node: Json, plugin: str, view: ViewOptions) -> str:
+def _verdict(node: Json, plugin: str, view: ViewOptions) -> Cell:
     if any(verdict["plugin"] == plugin for verdict in node["rejectedBy"]):
-        return "reject" if view.piped else REJECT
+        return Cell("reject" if view.piped else REJECT, "bad")
     if plugin in node["passed"]:
-        return "pass" if view.piped else PASS
-    return str(node["evaluation"]) if view.piped else NOTHING
+        return Cell("pass" if view.piped else PASS)
+    return Cell(str(node["evaluation"]) if view.piped else NOTHING)
 
 
 def _common_reason(group: Json) -> str:

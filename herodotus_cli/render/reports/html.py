@@ -49,6 +49,7 @@ th, td { text-align: left; vertical-align: top; padding: .2rem 1.25rem .2rem 0; 
 thead th { white-space: nowrap; color: var(--dim); font-size: .8em; }
 tbody th { white-space: nowrap; font-size: .85em; }
 td:first-child, .name { white-space: nowrap; }
+tbody th + td { overflow-wrap: anywhere; }
 p.good, p.bad { font-weight: 600; font-size: 1.1rem; }
 .number { text-align: right; }
 .strong { font-weight: 600; } .good { color: var(--good); } .bad { color: var(--bad); } .dim { color: var(--dim); }
@@ -69,6 +70,7 @@ figcaption { font-weight: 600; font-size: .9em; }
   .long tr { display: block; padding: .2rem 0; border-bottom: 1px solid var(--line); }
   .long th, .long td { display: inline-block; border: 0; padding: 0 .75rem 0 0; white-space: normal; }
   .long td:last-child { display: block; overflow-wrap: anywhere; } }
+@page { margin: 1.5cm; }
 @media print { body { font-size: 10pt; } main { padding: 0; max-width: none; } .scroll { overflow: visible; }
   td { overflow-wrap: break-word; } thead th, tbody th { white-space: normal; } th, td { padding-right: .75rem; }
   .wide th, .wide td { white-space: normal; overflow-wrap: anywhere; padding-right: .4rem; }
@@ -79,6 +81,7 @@ figcaption { font-weight: 600; font-size: .9em; }
 _PLOT_WIDTH: Final = 1000  # of the coordinates, which any width shows; strokes need some beside them
 _PLOT_HEIGHT: Final = 100
 _MAX_UNBROKEN: Final = 40  # characters of a name in a cell, with which most tables still fit on paper
+_PHONE: Final = 45  # characters of a row that a phone shows
 _MAX_PRINTED: Final = 7  # columns that fit on paper with unbroken names
 _LOOKS: Final = 4  # of lines, by stroke and colour
 
@@ -128,9 +131,16 @@ def _table(block: Table, name: str) -> str:
     rows = "".join(f"<tr>{''.join(_cells(row, block))}</tr>\n" for row in block.rows)
     region = f'<div class="scroll" role="region" tabindex="0" aria-label="Table {name}">'
     is_wide = len(block.header) > _MAX_PRINTED
-    long = sum(len(row[-1].text) > _MAX_UNBROKEN for row in block.rows)
-    kind = _class("wide" * is_wide, "long" * (bool(block.header) and 2 * long > len(block.rows)))
+    kind = _class("wide" * is_wide, "long" * (bool(block.header) and _ends_with_sentences(block)))
     return f"{region}\n<table{kind}>\n{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+
+
+def _ends_with_sentences(block: Table) -> bool:
+    """Return whether a table that is too wide for a phone has texts in its last column, which would be out of sight."""
+    texts = [row[-1].text for row in block.rows]
+    long = sum(" " in text or len(text) > _MAX_UNBROKEN for text in texts)
+    width = sum(max(len(row[i].text) for row in block.rows) for i in range(len(block.header)))
+    return 2 * long > len(texts) and width > _PHONE
 
 
 def _plot(block: Plot) -> str:
