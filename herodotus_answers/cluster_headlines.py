@@ -191,14 +191,12 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
     if total and placed == total:
         parts.append(f"{describe_all(total, noun)} {'find' if total > 1 else 'finds'} a node")
     elif total:
-        pending = total - placed
-        counts = count_pending_reasons(placements).most_common(2)
-        why = ", ".join(
-            f"{count} {'fit only with their group' if reason == GROUP_UNSCHEDULABLE else _shorten_reason(reason)}"
-            for reason, count in counts
-        )
-        finds, stays = "finds" if placed == 1 else "find", "stays" if pending == 1 else "stay"
-        parts.append(f"{placed} of {pluralize(total, noun)} {finds} a node, {pending} {stays} Pending: {why}")
+        pending, why = total - placed, _describe_pending_reasons(placements)
+        if placed:
+            finds, stays = "finds" if placed == 1 else "find", "stays" if pending == 1 else "stay"
+            parts.append(f"{placed} of {total} {noun}s {finds} a node, {pending} {stays} Pending: {why}")
+        else:
+            parts.append(f"{describe_all(total, noun)} {'stay' if total > 1 else 'stays'} Pending: {why}")
     if status["deleted"]:
         parts.append(f"{pluralize(len(status['deleted']), 'pod')} would end without a replacement")
     if status["pending"]:
@@ -222,6 +220,16 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
         text = "; ".join(filter(None, (leaving, text)))
         return f"{nodes} {verb} drainable: {continue_sentence(text)}."
     return f"{begin_sentence(text)}." if text else "No pod moves, and none that is pending gets a node."
+
+
+def _describe_pending_reasons(placements: Iterable[ReviewedPlacement]) -> str:
+    """Return the two most frequent reasons for which pods stay pending, each with its number of pods if several do."""
+    reasons = count_pending_reasons(placements)
+    return ", ".join(
+        f"{count} " * (reasons.total() > 1)
+        + ("fit only with their group" if reason == GROUP_UNSCHEDULABLE else _shorten_reason(reason))
+        for reason, count in reasons.most_common(2)
+    )
 
 
 def is_daemon_of_new_node(pod: ReviewedPlacement) -> bool:

@@ -237,7 +237,7 @@ def test_short_form_of_pods_that_stay_pending_has_their_reason() -> None:
     pods = [fill(ReviewedPlacement, namespace="shop", name=f"a{i}", reason=reason) for i, reason in enumerate(REASONS)]
     brief = shorten(build_cluster_review(a_status(placements=pods)))
     assert (brief["code"], brief["params"]) == ("insufficient", {"resource": "cpu"})
-    assert brief["headline"] == "0 of 3 new pods find a node, 3 stay Pending: 2 Insufficient cpu, 1 Too many pods."
+    assert brief["headline"] == "All 3 new pods stay Pending: 2 Insufficient cpu, 1 Too many pods."
     empty = fill(Capacity, message=REASONS[0])
     assert shorten(build_cluster_review(a_status(capacity=empty)))["code"] == "insufficient"
 
@@ -494,7 +494,7 @@ def test_a_group_that_does_not_fit_says_where_it_stops() -> None:
     validate(answer)
     view = ViewOptions(NOW, width=120)
     text = terminal.draw(cluster_review.build_screen(answer, "create", view), view, color=False)
-    assert "0 of 3 new pods find a node, 3 stay Pending: 2 fit only with their group, 1 Insufficient cpu." in text
+    assert "All 3 new pods stay Pending: 2 fit only with their group, 1 Insufficient cpu." in text
     assert "train-2: 2 nodes: Insufficient cpu" in text
     assert "ml/train-0" not in text, "a pod that only waits for its group has no line of its own"
 
@@ -505,7 +505,7 @@ def test_a_pod_whose_names_and_message_are_hidden_is_counted() -> None:
     masked = mask_answer(a_status(placements=[placement]), ClusterReviewStatus, OneNamespace("shop"))
     answer, view = as_json(build_cluster_review(masked)), ViewOptions(NOW, width=120)
     text = terminal.draw(cluster_review.build_screen(answer, "create", view), view, color=False)
-    assert f"0 of 1 new pod find a node, 1 stays Pending: 1 {HIDDEN_REASON}." in text
+    assert f"The only new pod stays Pending: {HIDDEN_REASON}." in text
     assert "(hidden)/(hidden)" in text
 
 
