@@ -28,6 +28,7 @@ from tests.support.pseudo_terminal import PseudoTerminal
 
 LIMITS: Final = {"first nodes": 2000.0, "key to repaint, p95": 100.0}  # milliseconds
 _IDLE_S: Final = 10.0
+_WAITING: Final = 5
 
 
 def measure_key(terminal: PseudoTerminal, key: str) -> tuple[float, int]:
@@ -94,11 +95,13 @@ def main() -> int:
 
 
 def fill(environ: dict[str, str], nodes: int, pods: int) -> None:
-    """Create pods on the nodes of the cluster of a kubeconfig."""
+    """Create pods on the nodes of the cluster of a kubeconfig, and _WAITING pods that fit on none."""
     kubeconfig = Path(environ["KUBECONFIG"])
     url = re.findall(r"http://127\.0\.0\.1:\d+", kubeconfig.read_text())[0]
     cluster = Cluster("simulated", url, {}, kubeconfig)
     try:
+        waiting = [pod(f"huge-{i}", cpu="40") for i in range(_WAITING)]
+        cluster.create_all("/api/v1/namespaces/bench/pods", waiting)
         placed = [pod(f"filler-{i}", nodeName=f"n-{i % nodes}") for i in range(pods)]
         cluster.create_all("/api/v1/namespaces/bench/pods", placed)
         eventually(lambda: len(cluster.get("/api/v1/nodes?limit=1")["items"]) == 1, "the API server", 60)

@@ -167,6 +167,7 @@ class TopApp(App[None]):
         yield RowList(lambda row: (row.name, row.members > 0), id="nodes")
         yield Static("", id="waiting-header", classes="header", markup=False)
         yield RowList(lambda pod: (pod["namespace"], pod["pod"]), id="waiting")
+        yield Static("", id="reason", markup=False)
         yield Static("", id="fix", markup=False)
         yield Static("", id="placements-header", classes="header", markup=False)
         yield RowList(lambda row: (row.namespace, row.name), id="placements")
@@ -317,11 +318,12 @@ class TopApp(App[None]):
     def _describe_title(self, simulation: ClusterSimulation | None, matching: int, waiting: int) -> str:
         if simulation:
             return f" SIMULATED, nothing is changed: {simulation.title}{self.filters()}"
-        count = f"{waiting} waiting" if self._has_waiting else "waiting pods: reading …"
+        of = f"{waiting} of {len(self._waiting)}" if self.filters() else waiting
+        count = f"{of} waiting" if self._has_waiting else "waiting pods: reading …"
         order = f"sort {self._sort}{' reversed' if self._is_reversed else ''}"
         by = f"  by {self._grouping}" if self._grouping != "none" else ""
         nodes = f"{matching} of {len(self._state.nodes)}" if self._search else len(self._state.nodes)
-        return f" herodotus top  {nodes} nodes  {count}  {order}{by}{self.filters()}"
+        return f" herodotus top  {nodes} nodes  {count}{self.filters()}  {order}{by}"
 
     def _is_composed(self) -> bool:
         return bool(self.screen_stack) and bool(self.screen_stack[0].query("#status"))
@@ -376,7 +378,8 @@ class TopApp(App[None]):
         self.run_command(_brief(pod), show)
 
     def _show_fix(self) -> None:
-        pod = self._waiting_pod()
+        pod, row = self._waiting_pod(), self._list("waiting").row
+        self._set("reason", f"REASON {row['reason']}" if row else "")
         if pod is None:
             text = "No pods wait for a node." if self._has_waiting and not self._waiting else ""
         elif pod not in self._fixes:
@@ -386,6 +389,7 @@ class TopApp(App[None]):
         else:
             text = f"FIX {fix.text}{'' if fix.is_checked else ' (not checked)'}"
         self._set("fix", text)
+        self.screen_stack[0].query_one("#reason").display = not self.writer().has_wide_reasons
 
     def copy_fix(self, pod: PodName | None) -> None:
         """Copy the command of a pod's fix, or its sentence, to the clipboard of the terminal."""

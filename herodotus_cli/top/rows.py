@@ -99,6 +99,11 @@ class RowWriter:
             (_fit(str(pod["reason"]), self._width - name - 9), ""),
         ]
 
+    @property
+    def has_wide_reasons(self) -> bool:
+        """Whether rows of waiting pods have room for most reasons."""
+        return self._width >= _WIDE
+
     def placement_header(self) -> str:
         """Return the column titles of the list of pods that got a node."""
         return f"{'PLACED POD':<{self._name_width()}} {'AGE':<7} NODE"

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from herodotus_answers.cluster_headlines import shorten_fit_error
 from herodotus_cli.top.cluster import Amount, NodeRow, NodesAndPods, PodRow
 
 Json = dict[str, Any]
@@ -73,7 +74,7 @@ def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> Cluster
             node=each["node"],
             cause=each["cause"],
             decided_by=each["plugin"],
-            reason=each["reason"],
+            reason=shorten_fit_error(each["reason"]),
         )
         for each in (*status["placements"], *status["pending"])
     ]

@@ -113,7 +113,7 @@ def test_namespace_restricts_pods_but_not_requests() -> None:
         await pilot.press("n", *"data", "enter")
         assert [line.split()[0] for line in drawn(app, "placements")] == ["data/db-0"]
         assert "100%" in drawn(app, "nodes")[0]
-        assert text(app, "title").endswith("namespace data")
+        assert text(app, "title") == " herodotus top  3 nodes  0 of 1 waiting  namespace data  sort name"
 
     drive(script)
 
@@ -260,6 +260,16 @@ def test_title_counts_the_nodes_that_match_a_search() -> None:
         assert "top  3 nodes" in text(app, "title")
         await pilot.press("slash", *"worker-1", "enter")
         assert "top  2 of 3 nodes" in text(app, "title")
+
+    drive(script)
+
+
+def test_reason_of_the_waiting_pod_under_the_cursor_has_a_line_where_its_row_is_narrow() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        assert text(app, "reason") == "REASON Insufficient cpu"
+        assert app.query_one("#reason").display
+        await pilot.resize_terminal(160, 24)
+        await until(pilot, lambda: not app.query_one("#reason").display)
 
     drive(script)
 

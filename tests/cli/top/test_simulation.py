@@ -65,12 +65,12 @@ def test_cordon_without_a_move_changes_the_mark(node: str, schedulable: bool, ma
 
 def test_pods_wait_that_find_no_node_and_no_longer_those_that_get_one() -> None:
     answer = review(
-        placements=[placement("db-0", "worker-1", "", "data", reason="Insufficient cpu")],
+        placements=[placement("db-0", "worker-1", "", "data", reason="0/2 nodes are available: 2 Insufficient cpu.")],
         pending=[placement("payments-0", "", "worker-2", cause="Pending")],
     )
     pods = select_still_waiting([waiting("payments-0"), waiting("other")], read_simulation(ACTIONS, answer))
     assert [(p["namespace"], p["pod"], p["reason"]) for p in pods] == [
-        ("data", "db-0", "Insufficient cpu"),
+        ("data", "db-0", "2 nodes: Insufficient cpu"),
         ("shop", "other", "Insufficient cpu"),
     ]
 

@@ -48,7 +48,7 @@ def test_terminal_is_left_as_it_was(program: PseudoTerminal, ending: str, code: 
 
 def test_keys_that_come_at_once_are_all_typed(program: PseudoTerminal) -> None:
     program.press("/worker-2\r")
-    program.wait_for(r"sort name  /worker-2")
+    program.wait_for(r"waiting  /worker-2")
     program.press("q")  # on the first screen: Enter was for the question alone
     program.wait_for_end()
     assert "worker-2: " not in program.text
