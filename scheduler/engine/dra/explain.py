@@ -7,6 +7,7 @@ compete for the same devices or counters, or no combination satisfies the constr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -24,6 +25,11 @@ MAX_GROUPS: Final = 8  # reasons why devices do not serve a request; the others 
 MAX_NAMES: Final = 4  # devices that a group names; the others are counted
 IN_USE: Final = "in use"
 MAX_EXPRESSION: Final = 100  # characters of a selector that a reason quotes
+MAX_VALUES: Final = 3  # of a device, of those that a selector names
+# What a selector reads of a device: the map, the domain, and the name in one of two forms.
+_NAMED_VALUE: Final = re.compile(
+    r"device\.(attributes|capacity)\[\s*['\"]([^'\"]+)['\"]\s*\](?:\.(\w+)|\[\s*['\"]([^'\"]+)['\"]\s*\])"
+)
 MAX_HOLDERS: Final = 8  # claims that are named as holders of devices
 
 
@@ -47,10 +53,11 @@ class Shortage:
 
 
 class _Stopper(NamedTuple):
-    """What stops a device, in words, and whether other claims could free it."""
+    """What stops a device, in words, whether other claims could free it, and what it has of what a selector reads."""
 
     text: str
     is_held: bool = False
+    values: str = ""
 
 
 class _NodePools(NamedTuple):
@@ -108,7 +115,8 @@ def _examine(
                 usable += 1
                 reachable.add(device.id)
                 continue
-            groups.setdefault(stopper.text, []).append(device.device.name)
+            shown = f" ({stopper.values})" if stopper.values else ""
+            groups.setdefault(stopper.text, []).append(f"{device.device.name}{shown}")
             if stopper.is_held:
                 held += 1
                 allocated = allocator.allocated
@@ -144,7 +152,7 @@ def _find_stopper(
         return _Stopper("has binding conditions, whose feature gate is off")
     unselected = _find_selector(allocator, request, device)
     if unselected is not None:
-        return _Stopper(unselected)
+        return unselected
     if not request.admin_access and allocator.is_in_use(device.id):
         return _Stopper(IN_USE, is_held=True)
     if device.consumes and not features.partitionable_devices:
@@ -174,8 +182,8 @@ def _find_stopper(
     return None
 
 
-def _find_selector(allocator: Allocator, request: AllocatableRequest, device: SlicedDevice) -> str | None:
-    """Return as text the first selector of the class or the request that is false or fails for the device, or None."""
+def _find_selector(allocator: Allocator, request: AllocatableRequest, device: SlicedDevice) -> _Stopper | None:
+    """Return the first selector of the class or the request that is false or fails for the device, or None."""
     owners = [("the request", request.spec.selectors)]
     if request.device_class is not None:
         owners.insert(0, (f"class {request.device_class.metadata.name}", request.device_class.spec.selectors))
@@ -184,10 +192,36 @@ def _find_selector(allocator: Allocator, request: AllocatableRequest, device: Sl
             expression = selector.cel.expression if selector.cel is not None else ""
             try:
                 if not allocator.matches(expression, device):
-                    return f"selector #{i} of {owner} is false ({_shorten(expression)})"
+                    values = ", ".join(_list_values(expression, device))
+                    return _Stopper(f"selector #{i} of {owner} is false ({_shorten(expression)})", values=values)
             except (SelectorError, AllocationError) as e:
-                return f"selector #{i} of {owner}: {e}"
+                return _Stopper(f"selector #{i} of {owner}: {e}")
     return None
+
+
+def _list_values(expression: str, device: SlicedDevice) -> list[str]:
+    """Return what a device has of the attributes and capacities that a CEL expression names: at most MAX_VALUES."""
+    texts = dict[str, None]()
+    for field, domain, *names in _NAMED_VALUE.findall(expression):
+        name = "".join(names)
+        read = _read_attribute if field == "attributes" else _read_capacity
+        value = read(device, domain, name)
+        texts[f"{name} is {value}" if value is not None else f"no {name}"] = None
+    return list(texts)[:MAX_VALUES]
+
+
+def _read_attribute(device: SlicedDevice, domain: str, name: str) -> str | int | None:
+    found = find_attribute(device, f"{domain}/{name}")
+    if found is None:
+        return None
+    given = (found.string_value, found.version_value, found.int_value, found.bool_value)
+    return next((value for value in given if value is not None), None)
+
+
+def _read_capacity(device: SlicedDevice, domain: str, name: str) -> str | int | float | None:
+    capacities = device.device.capacity or {}
+    found = capacities.get(f"{domain}/{name}") or (capacities.get(name) if domain == device.id[0] else None)
+    return found.value if found else None
 
 
 def _shorten(expression: str) -> str:

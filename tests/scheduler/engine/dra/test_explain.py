@@ -26,6 +26,7 @@ CLASS = device_class("gpu", f'device.driver == "{DRIVER}"')
 BROKEN = {"key": "broken", "value": "yes", "effect": "NoSchedule"}
 COUNTERS = {"consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": "30Gi"}}}]}
 MEMORY = f'device.attributes["{DRIVER}"].memory >= 40'
+LARGE = f'device.capacity["{DRIVER}"].memory.isGreaterThan(quantity("80Gi"))'
 
 
 def shortage(wanted: Json, *objects: Json) -> dict[str, str]:
@@ -46,8 +47,14 @@ def of(name: str, value: Any) -> Json:
         pytest.param(
             exactly("r", 1, MEMORY),
             [device("a", **of("memory", {"int": 16})), device("b", **of("memory", {"int": 24}))],
-            f"selector #0 of the request is false ({MEMORY}): a, b",
+            f"selector #0 of the request is false ({MEMORY}): a (memory is 16), b (memory is 24)",
             id="selector",
+        ),
+        pytest.param(
+            exactly("r", 1, LARGE),
+            [device("a", capacity={"memory": {"value": "81559Mi"}})],
+            f"selector #0 of the request is false ({LARGE}): a (memory is 81559Mi)",
+            id="capacity-in-selector",
         ),
         pytest.param(exactly("r"), [device("a", taints=[BROKEN])], "taint broken=yes:NoSchedule: a", id="taint"),
         pytest.param(
@@ -59,7 +66,8 @@ def of(name: str, value: Any) -> Json:
         pytest.param(
             exactly("r", 6, MEMORY),
             [device(name, **of("memory", {"int": 16})) for name in "abcdef"],
-            f"selector #0 of the request is false ({MEMORY}): a, b, c, d and 2 more",
+            f"selector #0 of the request is false ({MEMORY}): {', '.join(f'{name} (memory is 16)' for name in 'abcd')}"
+            " and 2 more",
             id="bounded",
         ),
     ],
