@@ -5,7 +5,7 @@ labels: an administrator gives them to nodes, except that of the control plane. 
 which nodes have a label, the check of a suggestion (`scheduler.engine.suggestions`), sentences.
 
 Sources: the well-known labels of the Kubernetes documentation, and those that cloud providers, autoscalers and device
-agents set (Karpenter, eksctl, GKE, AKS, DigitalOcean, Linode, GPU feature discovery).
+agents set (Karpenter, eksctl, GKE, AKS, DigitalOcean, Linode, GPU feature discovery, KubeVirt).
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ _DOMAINS: Final = (
     "nvidia.com",
     "amd.com",
     "intel.com",
+    "kubevirt.io",
+    "hetzner.cloud",
+    "oraclecloud.com",
+    "alibabacloud.com",
+    "yandex.cloud",
+    "vmware.com",
 )
 _ROLE: Final = r"node-role\.[\w.-]+/(?!(control-?plane|master|etcd)\b)"
 # Also in a text with several keys: a key begins after a space, a bracket or nothing.
