@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.live.cluster_objects import count_event, read_event_time, read_first_time
 from herodotus_answers.live.objects import find_controller, is_static
-from herodotus_answers.pod_templates import build_template_command
+from herodotus_answers.pod_templates import build_template_command, has_template
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -272,6 +272,8 @@ def name_source(pod: Json, objects: ClusterObjects) -> str:
     """Return what has to change so that the pod and its successors change, for sentences."""
     if is_static(pod):
         return f"the static pod's manifest on {pod['spec'].get('nodeName')}"
+    if manager := find_manager(pod, objects):
+        return manager
     owners = list_owners(pod, objects)
     if len(owners) > 1:  # a Job keeps its template
         return f"{owners[-1].label} (and delete {owners[0].label}, which cannot be changed)"
@@ -300,12 +302,28 @@ def list_owners(pod: Json, objects: ClusterObjects) -> list[Owner]:
     return [owner, Owner(maker["kind"], maker["name"])] if maker else [owner]
 
 
+def find_manager(pod: Json, objects: ClusterObjects) -> str:
+    """Return the custom object, as KIND/NAME, whose controller makes the owner of a pod and undoes changes of it.
+
+    The result is "" for owners that people make, such as a Deployment without a controller of its own.
+    """
+    owner, namespace = None if is_static(pod) else find_controller(pod), str(pod["metadata"]["namespace"])
+    if owner is None or not has_template(owner["kind"]):
+        return ""
+    while owner is not None and has_template(owner["kind"]):
+        found = objects.get(owner["kind"], owner["name"], namespace).object
+        owner = find_controller(found) if found else None
+    return f"{owner['kind']}/{owner['name']}" if owner else ""
+
+
 def change_templates(pod: Json, spec: Json, text: str, objects: ClusterObjects) -> Remedy | None:
     """Return the remedy that changes the spec in the templates of a pod and its successors, or None without a template.
 
     `text` says what is changed; what follows from that for pods is added to it. `spec` is a strategic merge patch.
     """
     namespace, name = str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])
+    if find_manager(pod, objects):
+        return None
     owners = list_owners(pod, objects)
     changed = [build_template_command(*owner, namespace, spec, pod=name) for owner in owners]
     commands = [each.command for each in changed if each is not None]

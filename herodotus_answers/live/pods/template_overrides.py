@@ -15,10 +15,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from herodotus_answers.live.node_rules import read_labels
 from herodotus_answers.live.objects import find_controller
-from herodotus_answers.live.pod_facts import quote_patch
+from herodotus_answers.live.pod_facts import find_manager, quote_patch
 from herodotus_answers.pod_templates import build_template_command, read_job_changes, read_template
 from herodotus_answers.quantities import parse_quantity
+from herodotus_record.units import join_limited
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -35,6 +37,7 @@ _AFFINITY: Final = re.compile(r"\.affinity\.(\w+)\.required$")
 _NAMESPACE_SELECTOR: Final = "scheduler.alpha.kubernetes.io/node-selector"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _USUAL: Final = ("cpu", "memory", "ephemeral-storage")  # of other resources, the limit has to be the request
+_NAMED: Final = 4  # nodes or classes in a sentence
 _NO_COMMAND: Final[Json] = {"command": None, "deletes": [], "rollsOut": [], "rights": []}
 
 
@@ -62,8 +65,19 @@ def correct_suggestions(answer: Json, pod: Json, objects: ClusterObjects) -> Jso
     maker = _find_maker(pod, objects)
     if maker is None:
         return answer
+    manager = find_manager(pod, objects)
     corrected = [_correct(each, pod, maker, objects) for each in given]
+    corrected = [_leave_to_manager(each, manager, maker) for each in corrected] if manager else corrected
     return answer | {"suggestions": list({each["text"]: each for each in corrected}.values())}
+
+
+def _leave_to_manager(suggestion: Json, manager: str, maker: Json) -> Json:
+    """Return a suggestion without the command that changes a template which a controller would change back."""
+    if not any(_is_of_template(change) for change in _list_changes(suggestion)):
+        return suggestion
+    label = f"{maker['kind']}/{maker['metadata']['name']}"
+    text = f"{suggestion['text']}, in {manager}, whose controller would undo a change of {label}"
+    return suggestion | _NO_COMMAND | {"text": text, "object": manager}
 
 
 def describe_added_request(pod: Json, resource: str, objects: ClusterObjects) -> str:
@@ -208,13 +222,28 @@ def _find_selector_source(what: str, pod: Json, objects: ClusterObjects) -> tupl
     name, namespace = pod["spec"].get("runtimeClassName"), str(pod["metadata"]["namespace"])
     found = objects.get("RuntimeClass", name).object if name else None
     if found is not None and ((found.get("scheduling") or {}).get("nodeSelector") or {}).get(key) == value:
+        others = _list_runtime_classes(str(name), objects)
         advice = "or make its runtime ready on nodes, which then have that label, or name another runtimeClassName"
+        advice = f"or name another RuntimeClass, which nodes have: {'; '.join(others)}" if others else advice
         return f"RuntimeClass/{name}", "scheduling.nodeSelector", advice
     meta = (objects.get("Namespace", namespace).object or {}).get("metadata") or {}
     if what in str((meta.get("annotations") or {}).get(_NAMESPACE_SELECTOR) or "").replace(" ", "").split(","):
         advice = "or run the pods in another namespace, or add nodes with that label"
         return f"Namespace/{namespace}", f"annotation {_NAMESPACE_SELECTOR}", advice
     return None
+
+
+def _list_runtime_classes(name: str, objects: ClusterObjects) -> list[str]:
+    """Return the RuntimeClasses other than one that select some nodes, each with these nodes."""
+    nodes, listed = objects.list_objects("Node").items, []
+    for each in objects.list_objects("RuntimeClass", is_optional=True).items:
+        selector = (each.get("scheduling") or {}).get("nodeSelector") or {}
+        matching = [node for node in nodes if selector.items() <= read_labels(node).items()]
+        if selector and matching and each["metadata"]["name"] != name:
+            names = join_limited([str(node["metadata"]["name"]) for node in matching], _NAMED)
+            selected = ", ".join(f"{key}={value}" for key, value in selector.items())
+            listed.append(f"{each['metadata']['name']} ({names}: {selected})")
+    return listed[:_NAMED]
 
 
 def _find_difference(field: str, pod: Json, maker: Json) -> Iterator[tuple[str, str]]:

@@ -177,3 +177,44 @@ def test_command_for_a_job_makes_every_change_in_its_cron_job_too(
         *([[{**each, "path": f"{template_path}{each['path']}"} for each in operations]] if operations else []),
         *([{"spec": {"jobTemplate": {"spec": {"template": {"spec": patch}}}}}] if patch else []),
     ]
+
+
+def test_template_that_a_controller_would_change_back_gets_no_command() -> None:
+    owners = [{"kind": "Prometheus", "name": "main", "controller": True}]
+    maker: Json = {"metadata": {"name": "web", "ownerReferences": owners}, "spec": {"template": {"spec": spec("2")}}}
+    owner = {"kind": "StatefulSet", "name": "web", "controller": True}
+    meta = {"name": "web-0", "namespace": "shop", "ownerReferences": [owner]}
+    change = {"field": CPU, "to": "1", "also": [], "text": "lower it", "command": "kubectl patch", "rights": []}
+    answer = {"suggestions": [change | {"deletes": [], "rollsOut": [], "object": "StatefulSet/web"}]}
+
+    def fetch(path: str) -> tuple[int, Json]:
+        return (200, maker) if path.endswith("/statefulsets/web") else (404, {})
+
+    corrected = correct_suggestions(answer, {"metadata": meta, "spec": spec("2")}, ClusterObjects(fetch))
+    suggestion = corrected["suggestions"][0]
+    assert (suggestion["object"], suggestion["command"]) == ("Prometheus/main", None)
+    assert suggestion["text"].endswith("in Prometheus/main, whose controller would undo a change of StatefulSet/web")
+
+
+def test_runtime_classes_that_select_nodes_are_named() -> None:
+    key = "node.kubernetes.io/windows-build"
+    node: Json = {"metadata": {"name": "w1", "labels": {key: "10.0.20348"}}}
+    classes = [
+        {"metadata": {"name": name}, "scheduling": {"nodeSelector": {key: build}}}
+        for name, build in (("old", "10.0.17763"), ("new", "10.0.20348"))
+    ]
+
+    def fetch(path: str) -> tuple[int, Json]:
+        listed = {"nodes": [node], "runtimeclasses": classes}.get(path.partition("?")[0].rpartition("/")[2])
+        if listed is not None:
+            return 200, {"items": listed}
+        if path.endswith("/runtimeclasses/old"):
+            return 200, classes[0]
+        return (200, {"metadata": {"name": "web"}, "spec": {"template": {}}}) if "replicasets" in path else (404, {})
+
+    owner = {"kind": "ReplicaSet", "name": "web", "controller": True}
+    pod: Json = {"metadata": {"name": "p", "namespace": "a", "ownerReferences": [owner]}}
+    pod["spec"] = {"runtimeClassName": "old", "nodeSelector": {key: "10.0.17763"}}
+    change = {"field": f"spec.template.spec.nodeSelector[{key}]", "also": [], "text": "x", "command": "y"}
+    text = correct_suggestions({"suggestions": [change]}, pod, ClusterObjects(fetch))["suggestions"][0]["text"]
+    assert "name another RuntimeClass, which nodes have: new (w1: node.kubernetes.io/windows-build=10.0.20348)" in text
