@@ -141,6 +141,7 @@ KINDS: tuple[ApiResource, ...] = (
     ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC, namespaced=False, create_on_update=True),
     ApiResource("Role", "roles", _RBAC, create_on_update=True),
     ApiResource("RoleBinding", "rolebindings", _RBAC, create_on_update=True),
+    ApiResource("NodeClaim", "nodeclaims", "karpenter.sh", namespaced=False, subresources=_STATUS),
     ApiResource("NodePool", "nodepools", "karpenter.sh", namespaced=False, subresources=_STATUS),
     ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io", namespaced=False, short_names=("pc",)),
     ApiResource("PodGroup", "podgroups", "scheduling.k8s.io", "v1alpha2", subresources=_STATUS),

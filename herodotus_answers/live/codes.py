@@ -129,5 +129,9 @@ CAUSES: Final[Mapping[str, str]] = {
     "resize-held": "A pod holds what a deferred resize asks for, which a pod that waits lacks.",
     "resource-other-name": "Nodes offer the devices under other resource names.",
     "unit-slip": "A request is larger than any node because of its unit.",
+    "new-node-awaited": "The node that an autoscaler makes for the pod has not joined.",
+    "new-node-failed": "The node that an autoscaler was to make for the pod could not be made.",
+    "new-node-not-ready": "The node that an autoscaler makes for the pod is not launched, registered or initialized.",
+    "node-serverless": "The pod of a DaemonSet is for a node that only takes the pods for which a cloud made it.",
     "node-missing": "The pod is pinned to a node that does not exist.",
 }

@@ -37,6 +37,7 @@ _DEVICES_NAMED = 8
 _POD_GROUP = "PodGroup"  # phase that undoes a placement with the pod's group
 _RUNNING = ("pod-running", "pod-resizing")  # states of pods whose place may be the question
 _WITHOUT_NODE = ("pod-gated", "pod-not-tried", "pod-waits-for-node", "pod-waits-for-victims")
+_BEYOND_CHANGES = ("pod-group-too-small", "pod-group-missing", "node-serverless")
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
@@ -97,7 +98,7 @@ def _build_sections(
     # an evaluation of now says nothing of a pod that has a node and does not run
     has_decision = not is_timeline and (is_explained or is_recorded)
     # a change for the scheduler's sake helps no pod that waits for something else
-    is_advised = not is_timeline and now["code"] == "pod-waits-for-node" and not _waits_for_members(now)
+    is_advised = not is_timeline and now["code"] == "pod-waits-for-node" and not _is_beyond_changes(now)
     blocks = pod_state.build_blocks(
         now,
         view,
@@ -109,9 +110,12 @@ def _build_sections(
     return first if is_timeline else [*first, *live, *(evidence if is_explained else []), hints]
 
 
-def _waits_for_members(state: Json) -> bool:
-    """Return whether a pod's group lacks pods or does not exist, so that no change of the pod alone helps it."""
-    return any(cause["code"] in ("pod-group-too-small", "pod-group-missing") for cause in state["causes"])
+def _is_beyond_changes(state: Json) -> bool:
+    """Return whether changes that let a pod pass the filters do not help it, or do harm.
+
+    Its group lacks pods or does not exist, or its node only takes the pods for which a cloud made it.
+    """
+    return any(cause["code"] in _BEYOND_CHANGES for cause in state["causes"])
 
 
 def _decision_says_more(state: Json, answer: Json, view: ViewOptions) -> bool:

@@ -25,7 +25,8 @@ Json = dict[str, Any]
 _MAX_CAUSES = 3
 _MAX_REMEDIES = 3
 _ROOMY = 120  # columns of a terminal that hold a column of sources
-_LOWER = "set-request"
+# Changes that cost the application or other pods more than what a cause asks for.
+_COSTLY = ("set-request", "set-priority-class")
 # Changes that give up what the pod asks of its neighbours, after which it may run where it is of no use.
 _LOOSENS = ("remove-pod-affinity", "remove-pod-anti-affinity", "set-when-unsatisfiable")
 
@@ -92,7 +93,7 @@ def _merge_fixes(remedies: Sequence[Json], proposed: Json, view: ViewOptions) ->
     """Return the remedies of causes between the suggestions that end the wait by themselves and all others.
 
     A suggestion ends the wait by itself if it is checked, needs no new capacity, and asks no less of other pods. A
-    lower request comes after a remedy with a command, which leaves the application as it is. If `proposed` has no
+    lower request, or a priority that evicts others, comes after every remedy. If `proposed` has no
     suggestions, its unchecked changes are returned only if there are no remedies.
     """
     of_causes = [
@@ -102,12 +103,11 @@ def _merge_fixes(remedies: Sequence[Json], proposed: Json, view: ViewOptions) ->
     given = proposed.get("suggestions") or []
     if not given:
         return of_causes or (suggestions.list_fixes(proposed, view) if proposed else [])
-    has_command = any(remedy["command"] for remedy in remedies)
     is_enough = [
         bool(each["checked"])
         and "capacity" not in each["costs"]
         and each["kind"] not in _LOOSENS
-        and not (has_command and each["kind"] == _LOWER)
+        and not (remedies and each["kind"] in _COSTLY)
         for each in given
     ]
     listed = list(zip(is_enough, suggestions.list_fixes(proposed, view), strict=True))

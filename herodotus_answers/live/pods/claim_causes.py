@@ -10,7 +10,7 @@ such object. Events are read only of a claim in trouble.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
@@ -41,6 +41,8 @@ _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"  # set by the scheduler, for the provisioner
 _PROTECTION: Final = "kubernetes.io/pvc-protection"  # removed when no pod uses the claim
+# What a driver says of an attempt while an earlier one, which failed in time only, still runs.
+_REPEATED: Final = re.compile(r"code = Aborted|operation with the given .* already exists")
 _NODE_NOT_FOUND: Final = re.compile(r'node "([^"]+)" not found')
 _NAMED: Final = 4  # names in a sentence
 _CLASS: Final = ("StorageClass", "storageClassName")
@@ -88,6 +90,16 @@ def describe_finalizers(claim: Json) -> str:
     """Return a clause on who keeps a claim that is being deleted, besides the pods that use it; "" if nobody does."""
     names = [each for each in claim["metadata"].get("finalizers") or () if each != _PROTECTION]
     return f" and kept by {', '.join(names)} (metadata.finalizers) until its controller has finished" if names else ""
+
+
+class _Remake:
+    """How a claim is made anew; a remedy says in its format what the new one has, as in `{remake:with less}`."""
+
+    def __init__(self, describe: Callable[[str], str]) -> None:
+        self._describe = describe
+
+    def __format__(self, how: str) -> str:
+        return self._describe(how)
 
 
 class _ClaimFinder:
@@ -147,9 +159,9 @@ class _ClaimFinder:
                     f"claim {name} of the pod's ephemeral volume cannot be created: {why}",
                     read_event_time(event),
                 )
-                remedy = make_remedy(
-                    "make room for it, or change what the message names; the controller then tries again by itself"
-                )
+                volume = next((each.volume for each in list_claims(self._pod) if each.name == name), name)
+                source = f"the volumeClaimTemplate of volume {volume} in {name_source(self._pod, self._objects)}"
+                remedy = make_remedy(find_remedy("claim", why, source=source, namespace=self._namespace))
                 yield make_cause("claim-not-created", text, "Event FailedBinding", of=about, at=at, remedies=[remedy])
                 return
 
@@ -320,7 +332,8 @@ class _ClaimFinder:
         """Return the cause that a provisioner failed, with its words. `node` is the one that was selected, or ""."""
         name, class_name = str(claim["metadata"]["name"]), str(claim["spec"]["storageClassName"])
         driver = str(storage_class.get("provisioner") or f"the provisioner of class {class_name}")
-        remedies = [make_remedy(find_remedy("provision", failure[0], driver=driver, storage_class=class_name))]
+        facts = {"driver": driver, "storage_class": class_name, "remake": _Remake(lambda how: self._remake(name, how))}
+        remedies = [make_remedy(find_remedy("provision", failure[0], **facts))]
         text = f"claim {name} ({wanted}, class {class_name}){describe_slip('storage', wanted)} gets no volume"
         if node:
             text += f" on node {node}, which a scheduler selected"
@@ -416,12 +429,17 @@ class _ClaimFinder:
         )
 
     def _find_provisioning_failure(self, claim: Json) -> tuple[str, str] | None:
-        """Return the message of the newest ProvisioningFailed event of a claim and its time, or None if it has none."""
+        """Return the message of the newest ProvisioningFailed event of a claim and its time, or None if it has none.
+
+        A message that an earlier attempt still runs only counts if there is no other: that attempt's says more.
+        """
         events = self._objects.list_events(claim)
         failed = [e for e in events if e.get("reason") in ("ProvisioningFailed", "FailedBinding")]
         if not failed:
             return None
-        newest = failed[-1]
+        newest = next(
+            (event for event in reversed(failed) if not _REPEATED.search(str(event.get("message")))), failed[-1]
+        )
         times = f" ({often})" if (often := format_times(newest)) else ""
         return f"{' '.join(str(newest.get('message') or '').split())}{times}", read_event_time(newest)
 

@@ -28,6 +28,9 @@ Topic = Literal[
     "provision",
     "webhook",
     "admission",
+    "policy",
+    "claim",
+    "new-node",
     "autoscaler",
     "kueue",
 ]
@@ -46,7 +49,7 @@ _UNREGISTERED: Final[dict[str, str]] = {
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
 # `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {limit} (of its memory),
 # {runtime} (the RuntimeClass), and {owner}, whose pod template or manifest has to change; of a claim {driver} and
-# {storage_class}; of a webhook {server}.
+# {storage_class}, and {remake:HOW}, how the claim is made anew; of a webhook {server}.
 _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     "image": (
         (
@@ -515,11 +518,31 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     "provision": (
         (
             r"storageclass\S* \"([\w.-]+)\" not found",
-            "create StorageClass {0}, or make the claim anew with a class that exists",
+            "create StorageClass {0}, or {remake:with a class that exists}",
         ),
         (
             r"no volume plugin matched",
-            "make the claim anew with a class of a CSI driver: Kubernetes has no provisioner {driver} any more",
+            "{remake:with a class of a CSI driver}: Kubernetes has no provisioner {driver} any more",
+        ),
+        (
+            r"selector is not supported",
+            "{remake:without selector}: {driver} makes new volumes, and selects none that exist",
+        ),
+        (
+            r"mount ?options",
+            "make StorageClass {storage_class} anew without the mountOptions that {driver} does not support",
+        ),
+        (
+            r"operation with the given .*already exists|code = Aborted",
+            "see why the earlier attempt of {driver} has not ended: the log of its controller, and the storage"
+            " behind it;"
+            " the claim itself needs no change",
+        ),
+        (
+            r"code = AlreadyExists|different (?:capacity|size|parameters)",
+            "delete the volume of the same name at the storage, if nothing needs its data: {driver} made it for an"
+            " earlier"
+            " attempt, with another size or other parameters",
         ),
         (
             r"Unauthorized|AccessDenied|not authorized|PermissionDenied|\bforbidden\b|AuthorizationFailed",
@@ -548,7 +571,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             LACKS_SPACE,
-            "free or add storage for StorageClass {storage_class}, or make the claim anew with less",
+            "free or add storage for StorageClass {storage_class}, or {remake:with less}",
         ),
         (
             r"snapshot (\S+) (?:is not ready|not bound)",
@@ -561,17 +584,30 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"DataSource|snapshot",
-            "correct the claim's dataSource, or make what it names: the claim has to be made anew for it",
+            "make what the claim's dataSource names, or {remake:with a dataSource that exists}",
         ),
         (
             r"access ?mode|volume capabilit",
-            "make the claim anew with an access mode that {driver} supports, or with another class",
+            "{remake:with an access mode that {driver} supports, or with another class}",
         ),
         (
-            r"InvalidArgument|invalid (?:option|parameter|value)|unknown parameter|unsupported|not supported",
-            "correct the parameters of StorageClass {storage_class}, which has to be made anew for that, or the claim",
+            r"OutOfRange|minimum|maximum (?:volume )?size|too (?:small|large)",
+            "{remake:with a size that {driver} allows}",
         ),
-        (r"OutOfRange|minimum", "make the claim anew with a size that {driver} allows"),
+        (
+            r"InvalidArgument|invalid ?(?:option|parameter|value|input)|unknown parameter|template from params"
+            r"|unsupported|not supported|(?:Sku|Type)NotAvailable",
+            "correct the parameters of StorageClass {storage_class}, which has to be made anew for that, or"
+            " {remake:with another class}",
+        ),
+        (
+            r"does ?n[o']t support|lacks? (?:the )?capability",
+            "{remake:with a class whose driver supports that}: {driver} does not",
+        ),
+        (
+            r"\bKMS|encryption key",
+            "let {driver} use the key that StorageClass {storage_class} names, or correct the key there",
+        ),
         (
             r"topology",
             "make the node plugin of {driver} run on the node that was chosen, so that its CSINode has the topology",
@@ -580,7 +616,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"Unavailable|Deadline ?Exceeded|connection refused|timed? ?out|no route|no such host|dialing",
             "make the storage behind {driver} answer its controller",
         ),
-        (r"", "mend what {driver} reports, or use another class"),
+        (r"", "mend what {driver} reports, or {remake:with another class}"),
     ),
     # why Kueue does not admit a Job
     "kueue": (
@@ -631,6 +667,45 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " scheduler.alpha.kubernetes.io/node-selector of the namespace",
         ),
         (
+            r"labels conflict with its namespace whitelist",
+            "drop the node selector ({selector}) from the template of {owner}, or let the configuration of the"
+            " admission"
+            " plugin PodNodeSelector allow it in the namespace",
+        ),
+        (
+            r"conflict: runtimeClass\.scheduling\.nodeSelector\[(\S+)\] = (\S+);",
+            "drop the node selector {0} from the template of {owner}, or name another runtimeClassName: its"
+            " RuntimeClass"
+            " selects {0}={1}",
+        ),
+        (
+            r"Overhead (?:doesn't match|set without)",
+            "drop overhead from {owner}: the RuntimeClass of the pod sets it at admission",
+        ),
+        (
+            r"must not be provided in pod spec; priority admission",
+            "leave priority and preemptionPolicy out of {owner}: its priorityClassName sets them (a webhook may add"
+            " them)",
+        ),
+        (
+            r"has TopologyKey (\S+) but only key (\S+) is allowed",
+            "use topologyKey {1}, not {0}, in the required pod anti-affinity of {owner}, or make it preferred",
+        ),
+        (r"namespaces \"([^\"]+)\" not found", "create namespace {0} again, or {owner} in another one"),
+        (
+            r"MutatingAdmissionPolicy '([^']+)'",
+            "correct MutatingAdmissionPolicy {0}, whose mutation fails for the pod (whoever owns it)",
+        ),
+        (
+            r"request is too large",
+            "make the template of {owner} smaller, such as its annotations and environment: the API server cannot"
+            " store it",
+        ),
+        (
+            r"decode slice|cannot unmarshal|strict decoding|readObjectStart|json: ",
+            "see which mutating webhooks change pods, and correct the one that makes a pod which cannot be read",
+        ),
+        (
             r"namespace tolerations whitelist",
             "drop from {owner} the tolerations that the annotations of the namespace do not allow",
         ),
@@ -645,10 +720,131 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"image policy webhook", "use an image in {owner} that the image policy allows"),
         (
-            r"etcdserver|timed? ?out|too many requests|connection refused|has been modified|not yet ready to handle",
+            r"etcdserver|timed? ?out|too many requests|connection refused|has been modified|not yet ready to handle"
+            r"|unable to (?:handle the request|calculate quota)",
             "wait for the controller, which tries again; if it lasts, see kube-apiserver and etcd",
         ),
         (r"forbidden|not allowed|not permitted|denied", "change the template of {owner} as the message demands"),
+    ),
+    # why a ValidatingAdmissionPolicy refuses a pod
+    "policy": (
+        (
+            r"no params found|params? .*not found",
+            "create the parameters that paramRef of ValidatingAdmissionPolicyBinding {binding} names, or correct"
+            " paramRef"
+            " or its parameterNotFoundAction (whoever owns the policy): no change of the pod helps",
+        ),
+        (
+            r"failed to configure|resulted in error|compilation (?:error|failed)|no such key|no such overload"
+            r"|exceeded (?:budget|CPU limit)|runtime cost",
+            "correct ValidatingAdmissionPolicy {policy}, which fails by itself (whoever owns it), or state in the"
+            " template"
+            " of {owner} the field that its expression reads",
+        ),
+        (r"", "change the template of {owner} as the policy demands"),
+    ),
+    # why the API server refuses a claim that a controller makes for a pod
+    "claim": (
+        (
+            r"exceeded quota: (\S+), requested: (\S+), used: \S+, limited: (\S+)",
+            "delete claims in {namespace} that nothing needs, with the pods that use them, or raise ResourceQuota {0}"
+            " (limit {2}; the claim asks {1})",
+        ),
+        (
+            r"failed quota: ([^\s:]+): must specify (.*)",
+            "state {1} in {source}: ResourceQuota {0} of {namespace} demands it",
+        ),
+        (
+            r"status unknown for quota: (\S+)",
+            "see why kube-controller-manager does not compute the status of ResourceQuota {0}",
+        ),
+        (
+            r"maximum (\S+) usage per \w+ is ([\d.]+\w*)",
+            "ask for at most {1} {0} in {source}, or raise the maximum in the LimitRange of {namespace}",
+        ),
+        (
+            r"minimum (\S+) usage per \w+ is ([\d.]+\w*)",
+            "ask for at least {1} {0} in {source}, or lower the minimum in the LimitRange of {namespace}",
+        ),
+        (
+            r"admission webhook \"([^\"]+)\" denied",
+            "change {source} as webhook {0} demands",
+        ),
+        (
+            r"failed calling webhook \"([^\"]+)\"",
+            "make the server of webhook {0} run and answer",
+        ),
+        (
+            r"ValidatingAdmissionPolicy '([^']+)'",
+            "change {source} as ValidatingAdmissionPolicy {0} demands",
+        ),
+        (
+            r"User \"([^\"]+)\" cannot|cannot set blockOwnerDeletion",
+            "grant the account that the message names the right that it lacks (a Role and its binding)",
+        ),
+        (r"because it is being terminated", "create the pod in another namespace: {namespace} is being deleted"),
+        (r"is invalid|Invalid value|Unsupported value", "correct in {source} the field that the message names"),
+        (
+            r"etcdserver|timed? ?out|too many requests|connection refused|has been modified",
+            "wait for kube-controller-manager, which tries again; if it lasts, see kube-apiserver and etcd",
+        ),
+        (
+            r"",
+            "change in {source} or the namespace what the message names; kube-controller-manager tries again by itself",
+        ),
+    ),
+    # why an autoscaler, a cloud or a controller of machines makes no node
+    "new-node": (
+        (
+            r"Resource \"([\w./-]+)\" was requested but not registered",
+            "make the device plugin of {0} run on {machine}, and see the log of its pod there",
+        ),
+        (
+            r"StartupTaint \"([^\"]+)\" still exists",
+            "make the agent run on {machine} that removes its taint {0}, and see the log of its pod there",
+        ),
+        (
+            r"KnownEphemeralTaint \"([^\"]+)\" still exists",
+            "see why the kubelet or the cloud controller manager does not remove the taint {0} of {machine}",
+        ),
+        (r"Node status is NotReady", "see why {machine} is not ready: kubectl describe node {machine}"),
+        (
+            r"UnregisteredTaintNotFound|taint must be present",
+            "let the kubelet of {machine} register with the taint karpenter.sh/unregistered (user data of its"
+            " NodeClass)",
+        ),
+        (
+            r"insufficient ?(?:instance)? ?capacity|out of resources|stockout|resource_pool_exhausted"
+            r"|AllocationFailed|SkuNotAvailable|no capacity|not have enough capacity",
+            "let the pod and the node group use other zones, machine types or purchase options (spot, on demand), or"
+            " wait:"
+            " the cloud has no such machine now",
+        ),
+        (
+            r"free addresses|IP_SPACE_EXHAUSTED|SubnetIsFull|not enough (?:free )?(?:IP|addresses)|no (?:free"
+            r"|available) IP",
+            "free addresses in the nodes' subnet, or give the node group another one: no new machine gets an address",
+        ),
+        (
+            r"vcpu|quota|limit ?exceeded|exceed\w* .*limit|Limit of",
+            "raise the quota that the message names at the cloud, or let the node group use machines that another quota"
+            " counts (whoever runs the cluster)",
+        ),
+        (
+            r"UnauthorizedOperation|AccessDenied|not authorized|forbidden|permission",
+            "grant what makes machines the rights that the message names (whoever runs the cluster)",
+        ),
+        (
+            r"NodeClass|launch ?template|\bAMIs?\b|image .*not found|instance profile|security ?group|subnet",
+            "correct the machine's template, which the message names (NodeClass, launch template, machine set)",
+        ),
+        (
+            r"not registered with cluster|failed to register|ScaleUpTimedOut|NodeNotFound",
+            "see why {machine} does not join: its boot log and its kubelet's, its role (which the cluster has to"
+            " admit),"
+            " and its way to the API server; the autoscaler gives it up after 15 minutes and tries another",
+        ),
+        (r"", "mend what the message names about {machine} (whoever runs the cluster)"),
     ),
     # why a HorizontalPodAutoscaler cannot compute a number of pods
     "autoscaler": (
@@ -703,8 +899,8 @@ def find_unregistered_driver(topic: Topic, message: str) -> str:
     return next(filter(None, match.groups()), "") if match else ""
 
 
-def find_remedy(topic: Topic, message: str, **facts: str) -> str:
-    """Return what has to be done about a message; "" if that is not known."""
+def find_remedy(topic: Topic, message: str, **facts: object) -> str:
+    """Return what has to be done about a message; "" if that is not known. `facts` are what remedies name."""
     remedies = (*_NODE_PATTERNS, *_REMEDIES[topic]) if topic in _ON_NODES else _REMEDIES[topic]
     for pattern, text in remedies:
         if match := re.search(pattern, message, re.IGNORECASE):

@@ -46,6 +46,7 @@ _DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 _MANAGER: Final = "kube-controller-manager"
 _FAILED: Final = "FailedScheduling"
 _FRESH: Final = timedelta(seconds=10)  # a scheduler that runs has tried an older pod
+_LONG_UNTRIED: Final = timedelta(minutes=2)  # a queue that moves has tried a pod by then
 _NEAR: Final = 0.75  # similarity of two scheduler names, one of which may be misspelled
 # By the first words of a cause's code: what kube-scheduler waits for before it tries the pod (PreEnqueue).
 _HOLDERS: Final = {
@@ -201,7 +202,7 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
     condition = read_conditions(pod).get("PodScheduled") or {}
     if condition.get("reason") == "SchedulingGated":  # its gates are gone, and no scheduler has tried it since
         condition = {}
-    causes = add_outdated(find_waiting_causes(pod, objects), pod, objects)
+    causes = add_outdated(find_waiting_causes(pod, objects, now), pod, objects)
     if not condition and not (tried := _find_attempt_event(pod, objects)):
         return _find_not_tried(pod, causes, objects, now)
     if condition:  # it changes its message with an attempt, but its time only with its status
@@ -336,9 +337,8 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
             )
         holder, ago = lease["spec"].get("holderIdentity") or "nobody", format_ago(renewed, now)
         text = f"{scheduler} runs: {holder} renewed its Lease {name}{ago}. It has not tried this pod{others}"
-        return make_cause(
-            "scheduler-behind", text, "Lease spec.renewTime", of=f"Lease/{name.partition('/')[2]}", at=renewed
-        )
+        of, remedies = f"Lease/{name.partition('/')[2]}", _see_scheduler(scheduler, str(holder), age)
+        return make_cause("scheduler-behind", text, "Lease spec.renewTime", of=of, at=renewed, remedies=remedies)
     created = str(pod["metadata"].get("creationTimestamp") or "")
     if scheduler == DEFAULT_SCHEDULER and lease is None and is_known and last and last < created:
         ago = format_ago(last, now)
@@ -349,7 +349,8 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
     if scheduler in tried:
         changed = f" (last change of PodScheduled{format_ago(last, now)})" if last else ""
         text = f"{scheduler} has tried other pods{changed}, and not this one{others}"
-        return make_cause("scheduler-behind", text, "Pod status.conditions[PodScheduled]", at=last)
+        remedies = _see_scheduler(scheduler, "", age)
+        return make_cause("scheduler-behind", text, "Pod status.conditions[PodScheduled]", at=last, remedies=remedies)
     names = sorted(tried.keys() - {scheduler})
     if scheduler == DEFAULT_SCHEDULER:
         where = "there is no Lease kube-system/kube-scheduler" if is_known else "its Lease cannot be read"
@@ -365,6 +366,15 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
     text = f"schedulerName is {scheduler}, but {where} and no pod that can be read was tried by it{known}"
     remedies = _choose_scheduler(pod, scheduler, names, objects)
     return make_cause("scheduler-unknown", text, "spec.schedulerName, Leases, Pod status.conditions", remedies=remedies)
+
+
+def _see_scheduler(scheduler: str, holder: str, age: timedelta) -> list[Remedy]:
+    """Return where to look if a scheduler that runs has not tried a pod of some age; [] for a new pod."""
+    if age < _LONG_UNTRIED:
+        return []
+    instance = f" of {holder}" if holder else ""
+    what = f"see the log of {scheduler}{instance}: errors, a queue that does not move, or rights that it lacks; if it"
+    return [make_remedy(f"{what} says nothing of the pod, start it again")]
 
 
 def find_lease(scheduler: str, objects: ClusterObjects) -> tuple[Json | None, bool]:

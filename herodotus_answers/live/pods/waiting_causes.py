@@ -15,9 +15,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.node_rules import read_labels
 from herodotus_answers.live.objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.live.pod_facts import (
+    change_templates,
     describe_similar,
+    find_owner,
     list_unknown_keys,
     make_cause,
     make_remedy,
@@ -27,13 +30,18 @@ from herodotus_answers.live.pod_facts import (
 from herodotus_answers.live.pods.affinity_causes import find_affinity_causes, find_unknown_keys
 from herodotus_answers.live.pods.claim_causes import find_claim_causes
 from herodotus_answers.live.pods.device_plugins import find_excluded_driver, find_missing_plugin, list_open_nodes
+from herodotus_answers.live.pods.kubelet_messages import find_remedy
+from herodotus_answers.live.pods.new_node_causes import find_new_node_causes
 from herodotus_answers.live.pods.template_overrides import describe_added_request
 from herodotus_answers.live.unit_slips import find_unit_slip
+from herodotus_answers.pod_templates import read_template
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.node_labels import names_identity
 from herodotus_record.units import join_limited, natural_sort_key
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from herodotus_answers.live.cluster_objects import ClusterObjects
     from herodotus_answers.live.declarations import LiveCause
 
@@ -45,13 +53,18 @@ _NO_CSI_DRIVER: Final = re.compile(r"(\S+) CSI driver is not installed on the no
 _NO_DEVICES: Final = "cannot allocate all claims"
 _DRIVER_OF_CLASS: Final = re.compile(r"device\.driver\s*==\s*[\"']([\w.-]+)[\"']")
 _ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"  # a namespace's label
+# Labels of nodes that stand for a service of a cloud: AWS Fargate, and virtual kubelets such as Azure's virtual nodes.
+_SERVERLESS: Final = (("eks.amazonaws.com/compute-type", "fargate"), ("type", "virtual-kubelet"))
 _NAMED: Final = 4  # names in a sentence
 # A request of at most this is not looked at: the unit of a larger one may be a slip. In the API's units.
 _LARGE: Final = {"cpu": 99, "memory": 1 << 38, "ephemeral-storage": 1 << 42}
 
 
-def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
-    """Return why a pod without a node cannot get one as long as the objects that it names are as they are."""
+def find_waiting_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
+    """Return why a pod without a node cannot get one as long as the objects that it names are as they are.
+
+    `now` is the time to which ages refer.
+    """
     finder = _Finder(pod, objects)
     return [
         *finder.find_group(),
@@ -63,7 +76,9 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
         *finder.find_resources(),
         *finder.find_unit_slips(),
         *finder.find_nodes(),
+        *finder.find_serverless_node(),
         *finder.find_labels(),
+        *find_new_node_causes(pod, objects, now),
     ]
 
 
@@ -127,12 +142,12 @@ class _Finder:
             template, claim = each.get("resourceClaimTemplateName"), each.get("resourceClaimName")
             if template:
                 yield from self._find_request("ResourceClaimTemplate", str(template))
-                yield from self._find_unmade(str(each["name"]))
+                yield from self._find_unmade(str(each["name"]), str(template))
             elif claim:
                 yield from self._find_request("ResourceClaim", str(claim))
 
-    def _find_unmade(self, claim: str) -> Iterator[LiveCause]:
-        """Yield why no ResourceClaim was made for a claim of the pod, if an event says so."""
+    def _find_unmade(self, claim: str, template: str) -> Iterator[LiveCause]:
+        """Yield why no ResourceClaim was made from a template for a claim of the pod, if an event says so."""
         made = (self._pod.get("status") or {}).get("resourceClaimStatuses") or ()
         if any(each.get("name") == claim for each in made):
             return
@@ -142,7 +157,8 @@ class _Finder:
                 continue
             why = message.partition(f"{claim}: ")[2]
             text = f"ResourceClaim {claim} of the pod cannot be created: {why}"
-            remedy = make_remedy("change what the message names; kube-controller-manager then tries again by itself")
+            source = f"ResourceClaimTemplate {template}"
+            remedy = make_remedy(find_remedy("claim", why, source=source, namespace=self._namespace))
             if _ADMIN_ACCESS in why:
                 label = f"kubectl label namespace {self._namespace} {_ADMIN_ACCESS}=true"
                 remedy = make_remedy(
@@ -150,8 +166,8 @@ class _Finder:
                     " devices (an administrator), or remove adminAccess from the template",
                     label,
                 )
-            source, at = "Event FailedResourceClaimCreation", read_event_time(event)
-            yield make_cause("device-claim-not-created", text, source, at=at, remedies=[remedy])
+            told, at = "Event FailedResourceClaimCreation", read_event_time(event)
+            yield make_cause("device-claim-not-created", text, told, at=at, remedies=[remedy])
             return
 
     def _find_request(self, kind: str, name: str) -> Iterator[LiveCause]:
@@ -319,6 +335,30 @@ class _Finder:
                 of=f"Node/{absent[0]}",
                 remedies=[make_remedy(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists")],
             )
+
+    def find_serverless_node(self) -> Iterator[LiveCause]:
+        """Yield the cause that a DaemonSet's pod is for a node that a cloud made for other pods."""
+        owner, pinned = find_owner(self._pod, self._objects), list_pinned(self._spec)
+        if owner is None or owner.kind != "DaemonSet" or len(pinned) != 1:
+            return
+        labels = read_labels(self._objects.get("Node", pinned[0]).object or {"metadata": {}})
+        found = next(((key, value) for key, value in _SERVERLESS if labels.get(key) == value), None)
+        if found is None:
+            return
+        key, value = found
+        text = (
+            f"node {pinned[0]} is no machine of its own ({key}={value}): it takes the pods that its cloud made it for,"
+        )
+        text += f" and none of {owner.label}"
+        daemon_set = self._objects.get("DaemonSet", owner.name, self._namespace).object
+        template = read_template("DaemonSet", daemon_set or {}).get("spec") or {}
+        what = f"leave out nodes with {key}={value} by a node affinity (NotIn)"
+        affinity = {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [value]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [affinity]}}
+        changed = change_templates(self._pod, {"affinity": {"nodeAffinity": required}}, what, self._objects)
+        if daemon_set is None or (template.get("affinity") or {}).get("nodeAffinity") or changed is None:
+            changed = make_remedy(f"{what} in {name_source(self._pod, self._objects)}")
+        yield make_cause("node-serverless", text, "Node metadata.labels", of=f"Node/{pinned[0]}", remedies=[changed])
 
     def find_labels(self) -> Iterator[LiveCause]:
         """Yield a cause for each label of the node selector that operators set by hand and no node has.

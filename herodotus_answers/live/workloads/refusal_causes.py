@@ -49,6 +49,11 @@ _UNLISTED_SECRET: Final = re.compile(
 _CLAIM_DELETED: Final = re.compile(r"(?:pvc|PVC|persistentvolumeclaim) \"?([\w.-]+)\"? is being deleted")
 _REFUSES: Final = re.compile(r"forbidden|denied|not (?:allowed|permitted)|invalid|exceeded|unable to validate", re.I)
 _POLICY: Final = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)' denied request: (.*)")
+# What evanphx/json-patch, which the API server uses, says of an operation that it cannot carry out.
+_PATCH_FAILED: Final = re.compile(
+    r"(?P<why>(?:\w+ operation does not apply|testing (?:value|path) (?P<tested>\S+) failed|jsonpatch)\b"
+    r"(?:.*?(?:path|key): \"?(?P<path>/[^\s\":]+))?.*)"
+)
 _POD_SECURITY: Final = re.compile(r'violates PodSecurity "([^":]+)(?::([^"]+))?": (.*)')
 _VIOLATIONS: Final = re.compile(r",\s+(?![^(]*\))")  # the commas between violations, not those in parentheses
 _CONTAINERS: Final = re.compile(r"containers? ((?:\"[^\"]+\"(?:, )?)+)")
@@ -71,6 +76,7 @@ _DEMANDS: Final[dict[str, Json]] = {
     "privileged": {"privileged": False},
 }
 _CONFIGURATIONS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_NAMED: Final = 4  # webhooks in a sentence
 _SHORT: Final = 60  # characters of a violation that is shown as it is
 
 
@@ -254,7 +260,7 @@ def _explain_denial(refusal: Refusal, workload: Workload) -> LiveCause | None:
     if match := _POLICY.search(refusal.message):
         policy, binding, why = match.groups()
         text = f"ValidatingAdmissionPolicy {policy} (binding {binding}) denies it: {why}"
-        what = f"change the template of {_template_owner(workload)} as the policy demands"
+        what = find_remedy("policy", why, policy=policy, binding=binding, owner=_template_owner(workload))
         return _make(refusal, "policy-denied", text, f"ValidatingAdmissionPolicy/{policy}", [make_remedy(what)])
     match = _DENYING_WEBHOOK.search(refusal.message)
     if match is None:
@@ -264,6 +270,35 @@ def _explain_denial(refusal: Refusal, workload: Workload) -> LiveCause | None:
     text = f"admission webhook {name} denies it: {why or 'without explanation'}"
     what = f"change the template of {_template_owner(workload)} as the webhook demands"
     return _make(refusal, "webhook-denied", text, of, [make_remedy(what)])
+
+
+def _explain_patch(refusal: Refusal, workload: Workload) -> LiveCause | None:
+    """Return the cause that the patch of a mutating webhook, or of a policy, does not apply to the pod."""
+    match = _PATCH_FAILED.search(refusal.message)
+    if match is None:
+        return None
+    path = match["path"] or match["tested"] or ""
+    text = f"the patch that a mutating webhook makes does not apply to the pod: {match['why']}"
+    hooks = list(dict.fromkeys(_list_webhooks_of_pods(workload)))
+    text += f"; webhooks that may change pods: {', '.join(hooks[:_NAMED])}" if hooks else ""
+    where = _template_owner(workload)
+    remedies = [make_remedy(f"correct the webhook{f', which changes {path}' if path else ''}: see its log")]
+    field = re.match(r"/(?:spec|metadata)/\w+", path)
+    if field and "missing" in match["why"]:
+        what = f"state {field[0][1:].replace('/', '.')} in the template of {where}, if the patch only needs it to exist"
+        remedies.append(make_remedy(what))
+    of = f"MutatingWebhookConfiguration/{hooks[0].partition(' ')[0]}" if len(hooks) == 1 else None
+    look = "kubectl get mutatingwebhookconfigurations"
+    return _make(refusal, "webhook-patch-failed", text, of, remedies, look)
+
+
+def _list_webhooks_of_pods(workload: Workload) -> Iterator[str]:
+    """Yield the mutating webhooks that are called for new pods, as CONFIGURATION (WEBHOOK)."""
+    for configuration in workload.objects.list_objects("MutatingWebhookConfiguration").items:
+        for hook in configuration.get("webhooks") or ():
+            rules = hook.get("rules") or ()
+            if any({"pods", "*", "*/*"} & {*(rule.get("resources") or ())} for rule in rules):
+                yield f"{configuration['metadata']['name']} ({hook.get('name')})"
 
 
 def _template_owner(workload: Workload) -> str:
@@ -456,6 +491,7 @@ def _make(
 _EXPLAIN: Final[tuple[Callable[[Refusal, Any], LiveCause | None], ...]] = (
     _explain_failed_webhook,
     _explain_denial,
+    _explain_patch,
     explain_quota,
     explain_limit_range,
     _explain_pod_security,

@@ -42,6 +42,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "priority-class-missing": "The PriorityClass of the pods does not exist.",
     "runtime-class-missing": "The RuntimeClass of the pods does not exist.",
     "template-invalid": "The API server finds the pod invalid.",
+    "webhook-patch-failed": "The patch of a mutating webhook does not apply to the pod.",
     "webhook-made-invalid": "An admission webhook or plugin added a container or volume that makes the pod invalid.",
     "namespace-terminating": "The namespace is being deleted.",
     "name-taken": "A pod of that name exists and belongs to no or another owner.",

@@ -6,6 +6,14 @@ import pytest
 
 from herodotus_answers.live.pods.kubelet_messages import Topic, find_remedy
 
+
+class Remade:
+    """A claim that is made anew as the format of a remedy says."""
+
+    def __format__(self, how: str) -> str:
+        return f"make claim data anew {how}"
+
+
 FACTS = {
     "node": "n1",
     "platform": "n1 (arm64)",
@@ -18,6 +26,12 @@ FACTS = {
     "storage_class": "gold",
     "server": "hook",
     "selector": "pool=b",
+    "remake": Remade(),
+    "policy": "images",
+    "binding": "images-prod",
+    "source": "ResourceClaimTemplate gpu",
+    "namespace": "shop",
+    "machine": "ip-1",
 }
 
 
@@ -170,6 +184,95 @@ FACTS = {
         ("end", "exit code 126: iptables validation failed", "network plugin of the mesh"),
         ("end", "exit code 127: my own words", ""),
         ("end", "exit code 137: ", "kernel log of n1"),
+        ("provision", "claim Selector is not supported", "make claim data anew without selector"),
+        ("provision", 'provisioner but StorageClass "a" has mount options [ro]', "gold anew without the mountOptions"),
+        (
+            "provision",
+            "code = Aborted desc = an operation with the given Volume ID pvc-1 already exists",
+            "earlier attempt",
+        ),
+        (
+            "provision",
+            "code = AlreadyExists desc = volume with different capacity",
+            "delete the volume of the same name",
+        ),
+        (
+            "provision",
+            "code = OutOfRange desc = required 1 GiB",
+            "make claim data anew with a size that csi.example allows",
+        ),
+        (
+            "provision",
+            "InvalidParameter: SKU Premium_ZRS is not supported",
+            "or make claim data anew with another class",
+        ),
+        (
+            "provision",
+            "either name and namespace for Provisioner: template from params",
+            "parameters of StorageClass gold",
+        ),
+        ("provision", "driver csi.example doesn't support clones", "make claim data anew with a class whose driver"),
+        ("provision", "KMSKeyNotAccessibleFault: The KMS key is disabled", "the key that StorageClass gold names"),
+        ("provision", "code = Unavailable desc = connection closed", "make the storage behind csi.example answer"),
+        ("policy", "failed to configure binding: no params found for policy binding", "paramRef of Validating"),
+        ("policy", "expression 'a.b' resulted in error: no such key: b", "correct ValidatingAdmissionPolicy images"),
+        ("policy", "image tag latest is not allowed", "change the template of Deployment/web as the policy demands"),
+        (
+            "claim",
+            "exceeded quota: q, requested: pvc=1, used: pvc=2, limited: pvc=2",
+            "raise ResourceQuota q (limit pvc=2",
+        ),
+        (
+            "claim",
+            "failed quota: q: must specify requests.storage",
+            "state requests.storage in ResourceClaimTemplate gpu",
+        ),
+        ("claim", "minimum storage usage per PersistentVolumeClaim is 5Gi, but request is 1Gi", "ask for at least 5Gi"),
+        ("claim", "maximum storage usage per PersistentVolumeClaim is 5Gi, but request is 9Gi", "ask for at most 5Gi"),
+        ("claim", 'admission webhook "a.b" denied the request: no', "as webhook a.b demands"),
+        ("claim", 'User "system:x" cannot create resource', "grant the account"),
+        ("claim", "words that nobody knows", "kube-controller-manager tries again"),
+        ("new-node", "InsufficientInstanceCapacity: not enough m7g.2xlarge", "use other zones, machine types"),
+        ("new-node", "GCE out of resources", "use other zones, machine types"),
+        ("new-node", "VcpuLimitExceeded: your current vCPU limit of 64", "raise the quota"),
+        ("new-node", "GCE quota exceeded", "raise the quota"),
+        ("new-node", "InsufficientFreeAddressesInSubnet: no free addresses", "addresses in the nodes' subnet"),
+        ("new-node", "UnauthorizedOperation: ec2:RunInstances", "grant what makes machines the rights"),
+        (
+            "new-node",
+            'Resource "nvidia.com/gpu" was requested but not registered',
+            "device plugin of nvidia.com/gpu run on",
+        ),
+        ("new-node", 'StartupTaint "cilium:NoExecute" still exists', "removes its taint cilium:NoExecute"),
+        ("new-node", "NodeNotFound Node not registered with cluster", "see why ip-1 does not join"),
+        (
+            "new-node",
+            "ScaleUpTimedOut Nodes added to group a failed to register within 15m",
+            "see why ip-1 does not join",
+        ),
+        ("new-node", "Node status is NotReady", "see why ip-1 is not ready"),
+        ("new-node", "words that nobody knows", "mend what the message names about ip-1"),
+        ("admission", "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec", "drop the node selector a"),
+        (
+            "admission",
+            "must not be provided in pod spec; priority admission controller computed 1",
+            "leave priority and",
+        ),
+        ("admission", "Pod's Overhead doesn't match RuntimeClass's defined Overhead", "drop overhead"),
+        (
+            "admission",
+            "has TopologyKey zone but only key kubernetes.io/hostname is allowed",
+            "use topologyKey kubernetes.io",
+        ),
+        (
+            "admission",
+            "pod node label selector labels conflict with its namespace whitelist",
+            "drop the node selector (pool",
+        ),
+        ("admission", 'namespaces "shop" not found', "create namespace shop again"),
+        ("admission", "etcdserver: request is too large", "smaller"),
+        ("admission", "the server is currently unable to handle the request", "wait for the controller"),
+        ("admission", "[]v1.Container: decode slice: expect [ or n", "mutating webhooks"),
         ("provision", "snapshot snap-1 is not Ready", "wait until VolumeSnapshot snap-1"),
         ("provision", "the claim in dataSource not bound or invalid", "claim that this one clones"),
         ("provision", "RequestLimitExceeded: Request limit exceeded", "limits requests"),

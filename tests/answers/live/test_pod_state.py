@@ -174,6 +174,16 @@ def test_state_and_first_cause(pod: Json, objects: list[Json], state: str, cause
     assert found["actor"] is not None
 
 
+def test_scheduler_that_has_not_tried_a_pod_for_minutes_has_to_be_looked_at() -> None:
+    lease = a_lease("kube-scheduler", 0.1)
+    for minutes, remedies in ((30, 1), (1, 0)):
+        causes = find(a_pod(node="", metadata={"creationTimestamp": at(minutes)}), lease)["causes"]
+        assert len(causes[0]["remedies"]) == remedies
+        assert all(
+            each["text"].startswith("see the log of default-scheduler of cp-0") for each in causes[0]["remedies"]
+        )
+
+
 def test_pod_that_runs_well_needs_no_state() -> None:
     pod = a_pod(phase="Running", status_conditions=[SCHEDULED, READY])
     assert is_running_well(pod)

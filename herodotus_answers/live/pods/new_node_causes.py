@@ -1,0 +1,215 @@
+"""Find why the node that an autoscaler makes for a pod is not there: launches that failed, machines that do not join.
+
+Owns: these causes and their remedies. Does not own: verdicts of node groups (`node_groups`), what messages ask for
+(`kubelet_messages`), reading (`cluster_objects`). Pure.
+
+Invariant: a cause follows from what an autoscaler or a controller of machines wrote. Of the events about a pod, only
+the last nomination and the last scale-up count: what was tried before is over.
+
+Sources: Karpenter v1 (pkg/controllers/nodeclaim/lifecycle), cluster-autoscaler 1.30 to 1.34, Cluster API, OpenShift.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.pod_facts import (
+    clean,
+    format_ago,
+    format_since,
+    make_cause,
+    make_remedy,
+    name_event,
+    parse_time,
+    read_conditions,
+    read_reporter,
+)
+from herodotus_answers.live.pods.kubelet_messages import find_remedy
+from herodotus_answers.node_groups import is_of_autoscaler
+from herodotus_answers.quantities import read_quantity
+
+if TYPE_CHECKING:
+    from herodotus_answers.live.cluster_objects import ClusterObjects
+    from herodotus_answers.live.declarations import LiveCause
+
+Json = dict[str, Any]
+# A machine that has not joined after this time will hardly do so: Karpenter and cluster-autoscaler give up after 15m.
+_USUAL: Final = timedelta(minutes=5)
+_NOMINATED: Final = re.compile(r"\bnodeclaim/(?P<claim>[\w.-]*\w)|\bnode/(?P<node>[\w.-]*\w)")
+_GROUP: Final = re.compile(r"\{(\S+) (\d+)->(\d+)")  # of a TriggeredScaleUp: the group, and its size before and after
+_MACHINES: Final = ("MachineSet", "MachineDeployment", "MachinePool")
+_STATUS: Final = "cluster-autoscaler-status"  # the ConfigMap that cluster-autoscaler's events about groups are about
+_STEPS: Final = {  # of a NodeClaim, in their order, with what is so as long as one is not True
+    "Launched": "is not launched",
+    "Registered": "is launched, and its node has not joined the cluster",
+    "Initialized": "has a node that is not initialized",
+}
+
+
+def find_new_node_causes(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
+    """Yield why the node that an autoscaler makes for a pod is not there, or does not have what the pod requests."""
+    events = [
+        event
+        for event in objects.list_events({**pod, "kind": "Pod"})
+        if is_of_autoscaler(str(event.get("reason")), read_reporter(event))
+    ]
+    newest = {str(event["reason"]): event for event in events}
+    nominated, failed = newest.get("Nominated"), newest.get("FailedScaleUp")
+    scaled = newest.get("TriggeredScaleUp")
+    if nominated is not None and not _is_before(nominated, newest.get("FailedScheduling")):
+        yield from _explain_nomination(pod, nominated, objects, now)
+    if failed is not None and not _is_before(failed, scaled):
+        message, at = clean(failed.get("message")), read_event_time(failed)
+        text = f"{read_reporter(failed)} could not add a node for it{format_ago(at, now)}: {message}"
+        remedies = [make_remedy(find_remedy("new-node", message, machine="the node group"))]
+        yield make_cause("new-node-failed", text, name_event(failed), at=at, remedies=remedies)
+    elif scaled is not None:
+        yield from _explain_scale_up(scaled, objects, now)
+
+
+def _is_before(event: Json, other: Json | None) -> bool:
+    return other is not None and read_event_time(event) < read_event_time(other)
+
+
+# --- Karpenter ------------------------------------------------------------------------------------------------------
+
+
+def _explain_nomination(pod: Json, event: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
+    """Yield what keeps a pod from the NodeClaim or node for which Karpenter nominated it."""
+    names: dict[str, str] = {}
+    for match in _NOMINATED.finditer(str(event.get("message"))):
+        names |= {kind: name for kind, name in match.groupdict().items() if name}
+    name, node_name = names.get("claim") or "", names.get("node") or ""
+    claim, is_known = _read_node_claim(name, objects)
+    if claim is not None:
+        cause = _explain_node_claim(claim, now)
+        yield from [cause] if cause else []
+        node_name = str((claim.get("status") or {}).get("nodeName") or node_name)
+        if cause is not None:
+            return
+    node = objects.get("Node", node_name).object if node_name else None
+    if node is not None:
+        yield from _find_lacking(pod, node)
+        return
+    at = read_event_time(event)
+    failed = _find_warning(objects, "NodeClaim", name, at) if name and claim is None else None
+    if failed is not None:
+        message, when = clean(failed.get("message")), read_event_time(failed)
+        text = f"NodeClaim {name}, which Karpenter made for it, got no machine{format_ago(when, now)}: {message}"
+        remedies = [make_remedy(find_remedy("new-node", f"{failed['reason']} {message}", machine=f"NodeClaim {name}"))]
+        yield make_cause(
+            "new-node-failed", text, name_event(failed), of=f"NodeClaim/{name}", at=when, remedies=remedies
+        )
+    elif name and not is_known:
+        yield _describe_awaited(f"the node of NodeClaim {name}, which Karpenter makes for it", event, now)
+
+
+def _read_node_claim(name: str, objects: ClusterObjects) -> tuple[Json | None, bool]:
+    """Return a NodeClaim, None if it is not there; and whether NodeClaims could be read."""
+    if not name:
+        return None, True
+    listed = objects.list_objects("NodeClaim", fields=f"metadata.name={name}", is_optional=True)
+    is_known = not listed.missing and (bool(listed.items) or objects.is_served("NodeClaim"))
+    return next((each for each in listed.items if each["metadata"]["name"] == name), None), is_known
+
+
+def _explain_node_claim(claim: Json, now: datetime) -> LiveCause | None:
+    """Return the cause that a NodeClaim has not got a node that is ready, with the step that it waits for."""
+    name, status, conditions = str(claim["metadata"]["name"]), claim.get("status") or {}, read_conditions(claim)
+    step = next((each for each in _STEPS if (conditions.get(each) or {}).get("status") != "True"), "")
+    if not step:
+        return None
+    condition = conditions.get(step) or {}
+    at = condition.get("lastTransitionTime") or claim["metadata"].get("creationTimestamp")
+    message = clean(condition.get("message"))
+    text = f"NodeClaim {name}, which Karpenter made for it, {_STEPS[step]}{format_since(at, now)}"
+    text += f": {message}" if message else ""
+    provider = status.get("providerID")
+    machine = str(status.get("nodeName") or (f"machine {provider}" if provider else f"the machine of NodeClaim {name}"))
+    asked = f"{condition.get('reason')} {message}"
+    is_early = now - (parse_time(at) or now) < _USUAL and not (step == "Launched" and message)
+    remedy = "wait: machines often take some minutes" if is_early else find_remedy("new-node", asked, machine=machine)
+    source, of = f"NodeClaim status.conditions[{step}]", f"NodeClaim/{name}"
+    return make_cause("new-node-not-ready", text, source, of=of, at=at, remedies=[make_remedy(remedy)])
+
+
+def _find_lacking(pod: Json, node: Json) -> Iterator[LiveCause]:
+    """Yield each device resource that a pod requests, and that the node which was made for it does not offer."""
+    name, offered = str(node["metadata"]["name"]), (node.get("status") or {}).get("allocatable") or {}
+    requests = {
+        resource
+        for container in pod["spec"].get("containers") or ()
+        for resource in ((container.get("resources") or {}).get("requests") or {})
+        if "/" in resource and not read_quantity(offered.get(resource, 0))
+    }
+    for resource in sorted(requests):
+        text = (
+            f"node {name}, which Karpenter made for it, offers no {resource}: no device plugin has registered it there"
+        )
+        remedy = make_remedy(f"make the device plugin of {resource} run on {name}, and see the log of its pod there")
+        yield make_cause(
+            "new-node-not-ready", text, "Event Nominated, status.allocatable", of=f"Node/{name}", remedies=[remedy]
+        )
+
+
+# --- cluster-autoscaler ---------------------------------------------------------------------------------------------
+
+
+def _explain_scale_up(event: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
+    """Yield what became of the nodes for which cluster-autoscaler enlarged a group, unless a node has come since."""
+    groups, at = _GROUP.findall(str(event.get("message"))), read_event_time(event)
+    for group, _, _ in groups:
+        kind, name = group.partition("/")[0], group.rpartition("/")[2]
+        failed = _find_warning(objects, "Machine", f"{name}-", at) if kind in _MACHINES else None
+        failed = failed or _find_warning(objects, "ConfigMap", _STATUS, at, about=name)
+        if failed is None:
+            continue
+        message, when = clean(failed.get("message")), read_event_time(failed)
+        involved = failed["involvedObject"]
+        of = f"Machine/{involved['name']}" if involved["kind"] == "Machine" else None
+        what = f"Machine {involved['name']}" if of else f"a node of group {name}"
+        text = f"{what}, which the autoscaler asked for, could not be made{format_ago(when, now)}: {message}"
+        remedies = [make_remedy(find_remedy("new-node", f"{failed['reason']} {message}", machine=what))]
+        yield make_cause("new-node-failed", text, name_event(failed), of=of, at=when, remedies=remedies)
+        return
+    nodes = objects.list_objects("Node")
+    has_come = any(str(node["metadata"].get("creationTimestamp") or "") >= at for node in nodes.items)
+    if groups and not has_come and not nodes.missing:
+        listed = ", ".join(f"{group.rpartition('/')[2]} {before}->{after}" for group, before, after in groups)
+        yield _describe_awaited(f"a new node of {listed}", event, now)
+
+
+def _describe_awaited(what: str, event: Json, now: datetime) -> LiveCause:
+    """Return the cause that a node which an autoscaler asked for has not come: to wait for, or overdue."""
+    at = read_event_time(event)
+    is_overdue = now - (parse_time(at) or now) >= _USUAL
+    text = f"{what}, has not joined" if "," in what else f"{what} has not joined"
+    text += f" (asked for{format_ago(at, now)})"
+    remedy = "see why the machine does not join: what the autoscaler and the cloud say about it, its boot log, its role"
+    remedy += " and its way to the API server"
+    remedies = [make_remedy(remedy if is_overdue else "wait: machines often take some minutes")]
+    return make_cause("new-node-awaited", text, name_event(event), at=at, remedies=remedies)
+
+
+def _find_warning(objects: ClusterObjects, kind: str, name: str, since: str, about: str = "") -> Json | None:
+    """Return the last warning since a time about an object whose name begins with `name`, or None.
+
+    Its message has to name `about`. Events of namespaces that cannot be read do not count.
+    """
+    is_whole = kind != "Machine"
+    fields = f"involvedObject.kind={kind}" + (f",involvedObject.name={name}" if is_whole else "")
+    listed = objects.list_objects("Event", fields=fields, is_optional=True).items
+    events = [
+        event
+        for event in listed
+        if event.get("type") == "Warning"
+        and (event.get("involvedObject") or {}).get("kind") == kind
+        and str((event.get("involvedObject") or {}).get("name")).startswith(name)
+        and read_event_time(event) >= since
+        and about in str(event.get("message"))
+    ]
+    return max(events, key=read_event_time, default=None)
