@@ -123,6 +123,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "device-claim-missing": "A ResourceClaim does not exist.",
     "claim-template-missing": "A ResourceClaimTemplate does not exist.",
     "device-class-missing": "A DeviceClass does not exist.",
+    "devices-lost": "A ResourceClaim has devices of a node that does not exist.",
     "devices-unhealthy": "A node has devices of which none is allocatable.",
     "device-plugin-missing": "Nodes with devices offer none, because the device plugin does not run there.",
     "node-plugin-missing": "The node plugin of a CSI or DRA driver is kept off nodes that the pod may use.",

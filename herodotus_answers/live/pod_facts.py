@@ -302,14 +302,12 @@ def list_owners(pod: Json, objects: ClusterObjects) -> list[Owner]:
     return [owner, Owner(maker["kind"], maker["name"])] if maker else [owner]
 
 
-def find_manager(pod: Json, objects: ClusterObjects) -> str:
-    """Return the custom object, as KIND/NAME, whose controller makes the owner of a pod and undoes changes of it.
+def find_manager(obj: Json, objects: ClusterObjects) -> str:
+    """Return the custom object, as KIND/NAME, whose controller makes a pod or workload, or its owner, or that one's.
 
-    The result is "" for owners that people make, such as a Deployment without a controller of its own.
+    It undoes changes of what it made. The result is "" without such an object, as for a Deployment that people make.
     """
-    owner, namespace = None if is_static(pod) else find_controller(pod), str(pod["metadata"]["namespace"])
-    if owner is None or not has_template(owner["kind"]):
-        return ""
+    owner, namespace = None if is_static(obj) else find_controller(obj), str(obj["metadata"]["namespace"])
     while owner is not None and has_template(owner["kind"]):
         found = objects.get(owner["kind"], owner["name"], namespace).object
         owner = find_controller(found) if found else None

@@ -19,6 +19,7 @@ from herodotus_answers.live.objects import HOSTNAME
 from herodotus_answers.live.pod_facts import (
     describe_elsewhere,
     describe_similar,
+    find_manager,
     find_owner,
     format_times,
     kubectl,
@@ -143,6 +144,8 @@ class _ClaimFinder:
             f"{each['metadata']['name']}-{self._pod['metadata']['name']}" == name for each in templates
         ):
             return f"make claim {name} anew {how}"
+        if manager := find_manager(self._pod, self._objects):
+            return f"let {manager}, which makes {owner.label}, ask for claims {how}"
         again = f"kubectl delete statefulset {owner.name} -n {self._namespace} --cascade=orphan"
         return (
             f"make {owner.label} anew with volumeClaimTemplates {how} ({again} keeps its pods), and delete claim {name}"

@@ -34,7 +34,8 @@ _REVISION: Final = "controller-revision-hash"
 _REQUEST: Final = re.compile(r"\.(containers|initContainers)\[name=([^\]]+)\]\.resources\.requests\[([^\]]+)\]$")
 _SELECTOR: Final = re.compile(r"\.nodeSelector(?:\[([^\]]+)\])?$")
 _AFFINITY: Final = re.compile(r"\.affinity\.(\w+)\.required$")
-_NAMESPACE_SELECTOR: Final = "scheduler.alpha.kubernetes.io/node-selector"
+# Annotations of a namespace that add to the node selectors of its pods: of PodNodeSelector, and of OpenShift.
+_NAMESPACE_SELECTORS: Final = ("scheduler.alpha.kubernetes.io/node-selector", "openshift.io/node-selector")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _USUAL: Final = ("cpu", "memory", "ephemeral-storage")  # of other resources, the limit has to be the request
 _NAMED: Final = 4  # nodes or classes in a sentence
@@ -227,9 +228,10 @@ def _find_selector_source(what: str, pod: Json, objects: ClusterObjects) -> tupl
         advice = f"or name another RuntimeClass, which nodes have: {'; '.join(others)}" if others else advice
         return f"RuntimeClass/{name}", "scheduling.nodeSelector", advice
     meta = (objects.get("Namespace", namespace).object or {}).get("metadata") or {}
-    if what in str((meta.get("annotations") or {}).get(_NAMESPACE_SELECTOR) or "").replace(" ", "").split(","):
-        advice = "or run the pods in another namespace, or add nodes with that label"
-        return f"Namespace/{namespace}", f"annotation {_NAMESPACE_SELECTOR}", advice
+    for annotation in _NAMESPACE_SELECTORS:
+        if what in str((meta.get("annotations") or {}).get(annotation) or "").replace(" ", "").split(","):
+            advice = "or run the pods in another namespace, or add nodes with that label"
+            return f"Namespace/{namespace}", f"annotation {annotation}", advice
     return None
 
 

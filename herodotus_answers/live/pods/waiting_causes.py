@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
-from herodotus_answers.live.node_rules import read_labels
+from herodotus_answers.live.node_rules import list_required_terms, read_labels
 from herodotus_answers.live.objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.live.pod_facts import (
     change_templates,
@@ -187,6 +187,8 @@ class _Finder:
             return
         if kind == "ResourceClaim" and lookup.object["metadata"].get("deletionTimestamp"):
             yield self._describe_terminating(lookup.object)
+        elif kind == "ResourceClaim":
+            yield from self._find_lost_allocation(lookup.object)
         spec = lookup.object.get("spec") or {}
         for class_name in _list_device_classes(spec):
             if self._objects.get("DeviceClass", class_name).is_absent:
@@ -203,6 +205,25 @@ class _Finder:
                         )
                     ],
                 )
+
+    def _find_lost_allocation(self, claim: Json) -> Iterator[LiveCause]:
+        """Yield the cause that a claim has the devices of a node that does not exist, with the pods that keep it so."""
+        name, status = str(claim["metadata"]["name"]), claim.get("status") or {}
+        terms = list_required_terms(status.get("allocation"), "nodeSelector")
+        named = {str(v) for term in terms for each in term.get("matchFields") or () for v in each.get("values") or ()}
+        if not named or not all(self._objects.get("Node", node).is_absent for node in named):
+            return
+        users = [str(each["name"]) for each in status.get("reservedFor") or () if each.get("resource") == "pods"]
+        text = f"ResourceClaim {name} has devices of node {_join_sorted(named)}, which does not exist"
+        text += f", and is reserved for {_join_sorted(users)}" if users else ""
+        what = (
+            f"delete {_join_sorted(users)}, which cannot run there"
+            if users
+            else f"delete claim {name} and make it anew"
+        )
+        remedy = make_remedy(f"{what}: a claim without users is allocated anew" if users else what)
+        source = "status.allocation"
+        yield make_cause("devices-lost", text, source, of=f"ResourceClaim/{name}", remedies=[remedy])
 
     def find_drivers(self) -> Iterator[LiveCause]:
         """Yield where the node plugins of drivers do not run without which nodes are rejected, and why not."""

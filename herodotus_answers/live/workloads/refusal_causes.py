@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from herodotus_answers.live.pod_facts import clean, make_cause, make_remedy, quote_patch
+from herodotus_answers.live.pod_facts import clean, find_manager, make_cause, make_remedy, quote_patch
 from herodotus_answers.live.pods.claim_causes import describe_finalizers
 from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.service_faults import NO_SERVICE, find_service_fault
@@ -304,7 +304,7 @@ def _list_webhooks_of_pods(workload: Workload) -> Iterator[str]:
 def _template_owner(workload: Workload) -> str:
     from herodotus_answers.live.workload_objects import find_parent
 
-    return find_parent(workload) or workload.label
+    return find_manager(workload.object, workload.objects) or find_parent(workload) or workload.label
 
 
 # --- pod security ---------------------------------------------------------------------------------------------------

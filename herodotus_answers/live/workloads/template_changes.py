@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from herodotus_answers.live.pod_facts import make_remedy
+from herodotus_answers.live.pod_facts import find_manager, make_remedy
 from herodotus_answers.live.workload_objects import find_parent
 from herodotus_answers.pod_templates import build_template_command
 
@@ -42,8 +42,11 @@ def is_template_mutable(workload: Workload) -> bool:
 def change_template(workload: Workload, text: str, spec: Json, note: str = "") -> Remedy:
     """Return the remedy that changes the pod spec in the template. `text` says how, and `note` what else it does.
 
-    The command is for the object that made the workload, if there is one. A Job's own template cannot be changed.
+    The command is for the object that made the workload, if there is one. A Job's own template cannot be changed, and a
+    custom object has no command.
     """
+    if manager := find_manager(workload.object, workload.objects):
+        return make_remedy(f"{text}, in {manager}, whose controller would undo a change of {workload.label}")
     kind, _, name = (find_parent(workload) or workload.label).partition("/")
     changed = build_template_command(kind, name, workload.namespace, spec)
     command = changed.command if changed else None
