@@ -233,12 +233,12 @@ def _ask_driver(pod: Json, event: Json, of: str | None, objects: ClusterObjects)
     driver = (((volume or {}).get("spec") or {}).get("csi") or {}).get("driver")
     node = pod["spec"].get("nodeName")
     if driver is None:
-        where = f"the log of the kubelet of {node}"
+        where = f"the log of the kubelet of {node}, whose words these are"
     elif event.get("reason") == "FailedAttachVolume":
         where = f"the log of the controller of {driver}, which attaches its volumes"
     else:
         where = f"the log of {driver} on {node}, whose words these are"
-    return make_remedy(f"see {where}: nothing else in the cluster says what is wrong")
+    return make_remedy(f"see {where}")
 
 
 def _has_only_given_up(message: str) -> bool:

@@ -24,6 +24,7 @@ Topic = Literal[
     "end-of-pod",
     "eviction",
     "rejection",
+    "node",
     "devices",
     "provision",
     "webhook",
@@ -46,6 +47,12 @@ _UNREGISTERED: Final[dict[str, str]] = {
     "devices": r"(?:DRA|plugin) (?:driver|name) \"?([\w.-]+)\"?.* (?:not registered|not found)",
 }
 
+_NO_VIRTUALIZATION: Final = (
+    r"/dev/kvm|\bKVM\b",
+    "run the pod on nodes with hardware virtualization, by the scheduling of its RuntimeClass: {node} lacks or does not"
+    " allow it",
+)
+
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
 # `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {limit} (of its memory),
 # {runtime} (the RuntimeClass), and {owner}, whose pod template or manifest has to change; of a claim {driver} and
@@ -53,7 +60,8 @@ _UNREGISTERED: Final[dict[str, str]] = {
 _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     "image": (
         (
-            r"no match for platform|no matching manifest|exec format error",
+            r"no match for platform|no matching manifest|no image found in (?:image index|manifest list)"
+            r"|exec format error",
             "use an image that is built for {platform}, or let the pod select nodes of a platform that it has",
         ),
         (
@@ -85,15 +93,45 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"HTTP response to HTTPS client",
             "serve the registry of {image} with TLS, or list it as insecure in the container runtime of {node}",
         ),
-        (r"no space left on device", "free disk space on {node}: the image does not fit"),
         (
-            r"failed to (?:extract|register|verify) layer|ApplyLayer|invalid tar header|failed size validation",
+            r"media type text/html|invalid character '<' looking for beginning of value",
+            "let {node} reach the registry of {image} itself, or mend the mirror, the proxy or the address that answers"
+            " in its place: a web page came where the image should be",
+        ),
+        (
+            r"media type .*(?:no longer|not) supported|schema ?1|manifest\.v1\+",
+            "use a newer build of {image} in {owner}, or push it again with a newer tool: the container runtime of"
+            " {node} no longer reads its format",
+        ),
+        (
+            r"short-name|short name mode",
+            "write the image in {owner} with its registry, not {image}: the container runtime of {node} takes no short"
+            " names",
+        ),
+        (r"no space left on device|disk quota exceeded", "free disk space on {node}: the image does not fit"),
+        (
+            r"insufficient UIDs or GIDs",
+            "give the container runtime of {node} more user ids (/etc/subuid, /etc/subgid), or use an image without"
+            " files of such owners",
+        ),
+        (
+            r"[Ff]ailed to inspect image",
+            "see why the container runtime of {node} does not answer: its log, the load of the node and of its disk",
+        ),
+        (
+            r"failed to (?:extract|register|verify) layer|ApplyLayer|invalid tar header|failed size validation"
+            r"|unexpected commit digest|digest mismatch|unpack image on snapshotter|extraction snapshot|whiteout file",
             "pull {image} again, push it again, or use another build: {node} cannot unpack what it gets; if other nodes"
             " can, see the container runtime and the disk of {node}",
         ),
         (
-            r"no such host|server misbehaving",
+            r"no such host|server misbehaving|failure in name resolution",
             "correct the registry's name in {image}, or the name resolution of {node}",
+        ),
+        (
+            r"i/o timeout|timed out|connection re|no route to host|network is unreachable|deadline exceeded"
+            r"|handshake (?:timeout|failure)|\bEOF\b|\b50[0234]\b|registry is unavailable",
+            "make the registry of {image} reachable from {node} (network, firewall, proxy, the registry itself)",
         ),
         (
             r"denied|unauthorized|authoriz|authentication required|no basic auth|\b40[13]\b",
@@ -101,12 +139,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " {node} at a registry of its cloud, the right to; if there is no such repository, correct the name",
         ),
         (
-            r"not found|manifest unknown|does not exist|NotFound",
+            r"not found|manifest unknown|does not exist|NotFound|image has been deleted",
             "correct the image in {owner}, or push it: the registry has no {image}",
-        ),
-        (
-            r"i/o timeout|connection re|no route to host|deadline exceeded|TLS handshake timeout|EOF|\b50[0234]\b",
-            "make the registry of {image} reachable from {node} (network, firewall, proxy, the registry itself)",
         ),
         (
             r"",
@@ -140,19 +174,57 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " names it",
         ),
         (
+            r'failed to find plugin "([^"]+)" in path \[([^\]]+)\]',
+            "put the program {0} into {1} on {node}: install the network plugin there again, or the package of CNI"
+            " plugins",
+        ),
+        (
+            r'plugin type="([^"]+)".*(?:\b429\b|[Tt]oo ?[Mm]any ?[Rr]equests)',
+            "wait: the network plugin {0} on {node} limits how many pods it sets up at once; if it lasts, see its own"
+            " pod there",
+        ),
+        (
+            r'"([\w.-]+)" already has an IP address different from',
+            "drain {node}, and delete the interface {0} there, which the network plugin then makes anew: it has an"
+            " address of an earlier range of pods",
+        ),
+        (
+            r'plugin type="([^"]+)".*iptables',
+            "see why iptables fails on {node}, which the network plugin {0} calls: its lock, its kernel modules, legacy"
+            " or nft",
+        ),
+        (
             r'plugin type="([^"]+)"',
             "make the network plugin {0} work on {node}: see its own pod there",
         ),
         (
-            r"write sysctl key (\S+?):? ",
+            r"write sysctl key (\S+?):? |/proc/sys/(\S+?): no such file",
             "drop the sysctl {0} from {owner}, or load the kernel module that provides it on {node}",
+        ),
+        (
+            r"/proc/sys/(\S+?): (?:permission denied|read-only|operation not permitted)",
+            "drop the sysctl {0} from {owner}: the container runtime of {node} may not set it",
+        ),
+        (
+            r"(/\S*resolv\.conf): no such file",
+            "make {0} on {node}, or let resolvConf of its kubelet name a file that exists there",
+        ),
+        _NO_VIRTUALIZATION,
+        (
+            r"memory limit too low|OOM-killed",
+            "raise the memory limits in {owner}: the runtime cannot even set up the pod with them",
         ),
         (
             r"cgroupsPath to be of format",
             "set the same cgroup driver for the kubelet and the container runtime of {node}",
         ),
         (
-            r"failed to reserve sandbox name|deadline ?exceeded",
+            r"name .*is reserved",
+            "see on {node} why an earlier attempt at the sandbox has not ended: the load, the disk, the network plugin;"
+            " a restart of its container runtime frees the name",
+        ),
+        (
+            r"deadline ?exceeded",
             "see why the container runtime of {node} is slow: its log, the load of the node and of its disk",
         ),
         (
@@ -179,6 +251,28 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"has volumeMode Block, but is specified in volumeMounts",
             "use the volume with volumeDevices in place of volumeMounts in {owner}, or make its claim anew with"
             " volumeMode: Filesystem",
+        ),
+        (
+            r"clustertrustbundle",
+            "create the ClusterTrustBundle that the projected volume of {owner} selects by name, or by signerName and"
+            " labels, or correct the selection; with optional: true the pod starts without one",
+        ),
+        (
+            r"PodCertificateRequest|credential bundle is not issued",
+            "see the PodCertificateRequest of the pod, and why the signer of the volume's podCertificate issues none",
+        ),
+        (
+            r"non-existent (?:config|secret) key: ?(\S+)",
+            "add the key {0} to what the volume names, or correct the key in {owner}",
+        ),
+        (
+            r"NodeStageSecretRef (\S+) failed|NodePublishSecretRef (\S+) failed",
+            "create the Secret {0}, which the volume or its StorageClass names for the driver",
+        ),
+        (
+            r'User "system:node:',
+            "see why the API server does not let the kubelet of {node} read what the message names: it may do so only"
+            " for pods that are bound to that node",
         ),
         (
             r'serviceaccounts "([^"]+)" not found',
@@ -228,10 +322,13 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "end pods with volumes on {node}, which has as many as can be attached",
         ),
         (
-            r"UnauthorizedOperation|AccessDenied|not authorized|PermissionDenied|\bforbidden\b",
+            r"UnauthorizedOperation|AccessDenied|not authorized|PermissionDenied|NoPermission|\bforbidden\b",
             "grant the storage driver the rights that the message names",
         ),
-        (r"(configmap|secret) \"([^\"]+)\" not found", "create the {0} {1}, or correct its name in {owner}"),
+        (
+            r"(configmap|secret|persistentvolumeclaim)s? \"([^\"]+)\" not found",
+            "create the {0} {1}, or correct its name in {owner}",
+        ),
         (
             r"requested NFS version|[Pp]rotocol not supported|(?:incorrect|invalid) mount option",
             "correct the mountOptions of the volume, in its PersistentVolume and StorageClass: the server or the kernel"
@@ -255,9 +352,46 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "correct the name of the volume's server, or the name resolution of {node}",
         ),
         (
+            r"(?:instance|node|machine|server|\bVM) \S+ (?:was )?not found",
+            "see why the driver does not find {node} at the provider: its providerID, or a machine that was deleted",
+        ),
+        (
+            r"being detached|WhileBeingDetached|attachment is being deleted",
+            "wait until the volume is detached from where it was; if that lasts, see its VolumeAttachment and the"
+            " controller of its driver",
+        ),
+        (
+            r"ZoneMismatch|(?:different|not in the same) (?:availability )?zone",
+            "run the pod in the zone of its volume, which {node} is not in: nodeAffinity of the PersistentVolume says"
+            " so to the scheduler",
+        ),
+        (
+            r"feature set mismatch",
+            "make the volume with features that the kernel of {node} supports (imageFeatures of its StorageClass), or"
+            " update the kernel",
+        ),
+        (
+            r"LUKS|passphrase",
+            "correct the passphrase of the encrypted volume, in the Secret that its StorageClass names",
+        ),
+        (
+            r"duplicate UUID",
+            "mount the copy with nouuid in mountOptions, or give it another UUID: {node} has its original mounted",
+        ),
+        (
+            r"input/output error",
+            "repair the storage of the volume, or its connection to {node}: reading or writing it fails",
+        ),
+        (
             r"code = NotFound|(?:volume|disk) \S+ (?:was )?not found|(?:volume|disk) \S+ does not exist",
             "restore the volume that the message names, such as from a snapshot or backup; without one, delete the"
             " claim and make it anew: what its volume held is lost",
+        ),
+        (
+            r"device path|iscsiadm: No session|find disk on lun|any path for iscsi(?!.*login failed)"
+            r"|could not find device|special device \S+ does not exist",
+            "see why the volume does not appear on {node}: its sessions (iSCSI, NVMe), its kernel log, and the log of"
+            " the volume's driver there",
         ),
         (
             r"No such file|not found|does not exist",
@@ -268,7 +402,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "repair the volume's file system (fsck) on {node} while no pod uses it, or restore it from a backup",
         ),
         (
-            r"wrong fs type|bad superblock|bad option|unknown filesystem type",
+            r"wrong fs type|bad superblock|bad option|unknown filesystem type|filesystem not supported",
             "install the file system's tools on {node}, or repair the volume's file system",
         ),
         (
@@ -286,23 +420,29 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "see why the driver's earlier attempt at the volume has not ended: the log of its pod on {node}",
         ),
         (
+            r"in use by the system|already mounted|mount point busy|device or resource busy|mount error\(16\)",
+            "see what else holds the device on {node} (lsblk, multipath -ll): multipathd takes devices that its"
+            " configuration does not exclude, and an earlier mount may be left",
+        ),
+        (
             r"still attached|already attached|in use by another|VolumeInUse|RESOURCE_IN_USE|still being used"
             r"|has watchers",
             "let the other node detach the volume: end the pod that uses it there, or see its VolumeAttachment",
         ),
         (r"no space left on device", "free disk space on {node}"),
         (
-            r"access denied by server|permission denied",
+            r"access denied by server|permission denied|login failed|authorization failure",
             "let the storage server allow {node} to mount the volume",
         ),
         (
-            r"connection refused|timed out|no route to host|deadline exceeded|code = Unavailable|error while dialing",
+            r"connection re|timed out|no route to host|deadline exceeded|code = Unavailable|error while dialing"
+            r"|Operation now in progress|Host is down",
             "make the storage of the volume, and its driver on {node}, answer",
         ),
     ),
     "start": (
         (
-            r"runAsNonRoot and image will run as root",
+            r"runAsNonRoot and (?:image will run as root|runAsUser)|breaks non-root policy",
             "set runAsUser of {container} to a user that is not root, in {owner}, or use an image with such a user",
         ),
         (
@@ -318,7 +458,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "use a build of {image} that is made for {platform}, in {owner}, or nodes of the platform that it is for",
         ),
         (
-            r"memory limit too low|OOM-killed|minimum memory limit",
+            r"memory limit too low|OOM-killed|OOM killed|minimum memory limit",
             "raise the memory limit of {container}{limit} in {owner}: the runtime cannot even start it with that",
         ),
         (
@@ -330,7 +470,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "correct workingDir of {container} in {owner}, or let its user enter {0} in the image",
         ),
         (
-            r"failed to get reader from content store|content digest \S+ not found|snapshot \S+ does not exist",
+            r"failed to get (?:reader from content store|image from containerd)|content digest \S+ not found"
+            r"|snapshot \S+ does not exist",
             "remove {image} from {node} (crictl rmi), so that the kubelet pulls it again: what {node} has of it is"
             " incomplete",
         ),
@@ -340,22 +481,57 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " demands {0}",
         ),
         (
-            r"nvidia-container-cli|CDI device",
+            r"nvidia-container-cli|CDI device|select device driver|/dev/nvidia|libcuda",
             "make the GPU driver and the container toolkit of {node} work: the runtime cannot give the device",
         ),
         (
             r"seccomp profile|AppArmor profile|apparmor",
             "load the profile that the message names on {node}, or name another in {owner}",
         ),
+        (
+            r"capability",
+            "correct the capabilities of {container} in {owner}: the runtime or the kernel of {node} does not know or"
+            " allow the one that the message names",
+        ),
+        (
+            r'custom device "([^"]+)"',
+            "make the device {0} on {node}, such as by loading its kernel module, or run the pod on nodes that have it",
+        ),
+        (
+            r"failed to sync (?:configmap|secret) cache|services have not yet been read",
+            "wait for the kubelet of {node}, which has not read the object yet; if that lasts, start the kubelet again",
+        ),
+        (
+            r'environment variable key "([^"]+)" not found in file "([^"]+)"',
+            "write {0} into the file {1} before {container} starts, or correct its fileKeyRef in {owner}",
+        ),
+        (
+            r"couldn't parse env file",
+            "correct the file that fileKeyRef of {container} in {owner} names: KEY=VALUE lines",
+        ),
+        (
+            r"recursive read-only",
+            "drop recursiveReadOnly of {container} in {owner}, or use nodes whose kernel and runtime support it",
+        ),
+        (
+            r'path "?([^"\s]+)"? is .*not (?:a )?shared',
+            "make {0} a shared mount on {node} (mount --make-rshared), or drop mountPropagation of {container} in"
+            " {owner}",
+        ),
+        (
+            r'make mountpoint "([^"]+)".*read-only',
+            "correct mountPath {0} of {container} in {owner}: it is inside a mount in which nothing can be made",
+        ),
         (r"no space left on device", "free disk space on {node}"),
         (
             r"no command specified",
             "state the command of {container} in {owner}: the image has none of its own",
         ),
+        _NO_VIRTUALIZATION,
         (
-            r"/dev/kvm|\bKVM\b",
-            "run the pod on nodes with hardware virtualization, by the scheduling of its RuntimeClass: {node} lacks or"
-            " does not allow it",
+            r"exec:? (/\S+): no such file",
+            "correct the command of {container} in {owner}, or use an image that has {0} and the interpreter that its"
+            " first line names, without Windows line ends",
         ),
         (
             r"volume-subpaths/([^/\s]+)/.*no such file or directory",
@@ -381,7 +557,15 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"name .* is reserved for|context deadline exceeded",
             "see why the container runtime of {node} is slow: its log, the load of the node and of its disk",
         ),
-        (r"", "see in the log of the container runtime of {node} what keeps {container} from starting"),
+        (
+            r"relabel|file label|setxattr|/proc/self/attr/",
+            "correct seLinuxOptions in {owner}, or use volumes whose file system takes SELinux labels",
+        ),
+        (
+            r"",
+            "see in the logs of the kubelet and of the container runtime of {node} what keeps {container} from"
+            " starting",
+        ),
     ),
     # how a container ended, as `exit code N`, with its last words after a colon
     "end": (
@@ -426,6 +610,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "give the network plugin {0} on {node} valid credentials, such as by a restart of its own pod there",
         ),
         (r'plugin type="([^"]+)"', "make the network plugin {0} work on {node}: see its own pod there"),
+        (
+            r"(?:signal init|kill container).*permission denied",
+            "update the AppArmor profile of the container runtime on {node}, which forbids it to end the container; a"
+            " restart of {node} ends it",
+        ),
         (r"[Uu]n[Mm]ount|device is busy|target is busy", "see on {node} what still uses the volume, and end that"),
         (
             r"destroy network|[Cc][Nn][Ii]",
@@ -469,11 +658,42 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make the device plugin of {0} run on {node}, and its devices healthy",
         ),
         (
+            r"/device-plugins/(\S+)\.sock",
+            "make the device plugin of {0}.sock run on {node}: it does not answer",
+        ),
+        (
+            r"no set of running pods found to reclaim resources: \[\(res: ([\w./-]+)",
+            "make room for {0} on {node}: it has no pods of lower priority that the kubelet could end for this one",
+        ),
+        (
+            r"cannot get node info",
+            "see why the kubelet of {node} cannot read its own Node: the API server, and the kubelet's credentials",
+        ),
+        (
+            r"SupplementalGroupsPolicy",
+            "run the pod on nodes whose runtime supports it (status.features.supplementalGroupsPolicy), or drop"
+            " supplementalGroupsPolicy: Strict from {owner}",
+        ),
+        (
+            r"PodLevelResources",
+            "enable the feature gate PodLevelResources for the kubelet of {node}, or state resources of the containers"
+            " alone in {owner}",
+        ),
+        (
+            r"node features that are not available: ([^;]+)",
+            "run the pod on nodes that declare {0} (status.declaredFeatures), or upgrade the kubelet of {node}",
+        ),
+        (
+            r"AppArmor is not enabled",
+            "run the pod on nodes with AppArmor, or set appArmorProfile to Unconfined in {owner}, if it may run"
+            " without",
+        ),
+        (
             r"memory ?manager.*NUMA|NUMA nodes? with enough memory",
             "request memory that one NUMA node of {node} has free, or relax its kubelet's memoryManagerPolicy",
         ),
         (
-            r"cpu ?manager.*not enough",
+            r"cpu ?manager.*not enough|not enough (?:free physical )?cpus",
             "request fewer whole cores than {node} has free for exclusive use, or relax its kubelet's cpuManagerPolicy",
         ),
         (
@@ -507,10 +727,37 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (r"shutting down", "start {node} again, or remove it"),
         (r"no space left on device", "free disk space on {node}: its kubelet can write nothing"),
     ),
+    # what the kubelet of a node that is not ready reports
+    "node": (
+        (
+            r"container runtime (?:is|status)|PLEG",
+            "start the container runtime of {node} again: its kubelet runs, and reports that the runtime does not",
+        ),
+        (
+            r"NetworkPluginNotReady|network is not ready|\bcni\b",
+            "install or repair the network plugin on {node}: see its own pod there",
+        ),
+        (r"shutting down", "start {node} again, or remove it"),
+        (r"CSINode|\bCSI\b", "see why the kubelet of {node} cannot update its CSINode: the API server, and its log"),
+        (r"", "mend what the kubelet of {node} reports, or replace the node"),
+    ),
     "devices": (
         (
             _UNREGISTERED["devices"],
             "make the DRA driver {0} run on {node}: its plugin is not registered there",
+        ),
+        (
+            r"not allowed to use ResourceClaim|not (?:reserved|allocated)",
+            "delete the pod, so that it is scheduled anew: its claim is not allocated and reserved for it",
+        ),
+        (
+            r"different UID \S+ still exists",
+            "wait until the kubelet of {node} has released the devices of the earlier claim of that name: its pod was"
+            " deleted by force",
+        ),
+        (
+            r"connection re|deadline ?exceeded|code = Unavailable|error while dialing",
+            "make the DRA driver of the claim answer on {node}: see its own pod there",
         ),
         (r"", "see what the DRA driver of the claim logs on {node}"),
     ),
@@ -871,6 +1118,20 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
 # Faults of a node's kernel and disks, tried before the patterns of these topics.
 _NODE_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (
+        r"dial unix \S*/(?:containerd|crio|cri-dockerd|dockershim|docker)\.sock|container runtime is down",
+        "start the container runtime of {node} again: it does not answer its kubelet",
+    ),
+    (
+        r"fork/exec \S+ resource temporarily unavailable|pthread_create failed",
+        "end processes on {node}, or raise its limits of processes: it cannot start another",
+    ),
+    (
+        r"not support user namespaces|user namespaces? (?:is |are )?not supported|newuidmap|idmap(?:ped)? mount"
+        r"|mount_setattr",
+        "run the pod on nodes whose kernel, file system and container runtime support user namespaces, or drop"
+        " hostUsers: false from {owner}",
+    ),
+    (
         r"cgroup\S*:? .*(?:no space left on device|cannot allocate memory)",
         "reboot {node}, or replace it: its kernel cannot create another control group, although its disk may have"
         " space; on another node the pod would start",
@@ -880,7 +1141,7 @@ _NODE_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
         "raise fs.inotify.max_user_watches and max_user_instances on {node}: its kernel allows no more watches",
     ),
     (
-        r"(?:/var/log/|/var/lib/(?:containerd|docker|containers)/|/var/lib/kubelet/(?!pods/)"
+        r"(?:/var/log/|/var/lib/(?:containerd|docker|containers)/|/var/lib/kubelet/(?!pods/)|/(?:var/)?run/"
         r"|kubernetes\.io~(?:empty-dir|configmap|secret|projected|downward-api)/)\S*: read-only file system",
         "cordon {node} and repair its disk, whose file system is read-only, or replace the node; if something makes the"
         " pod anew, delete it, so that it gets another node",
@@ -890,7 +1151,7 @@ _NODE_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
         "see why kube-controller-manager does not publish kube-root-ca.crt, which it makes in every namespace",
     ),
 )
-_ON_NODES: Final[tuple[Topic, ...]] = ("image", "sandbox", "volume", "start", "rejection")
+_ON_NODES: Final[tuple[Topic, ...]] = ("image", "sandbox", "volume", "start", "end-of-pod", "rejection", "node")
 
 
 def find_unregistered_driver(topic: Topic, message: str) -> str:
