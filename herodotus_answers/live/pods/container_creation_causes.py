@@ -74,6 +74,7 @@ _TOPICS: Final[dict[str, Topic]] = {
     "sandbox-failed": "sandbox",
     "volume-failed": "volume",
     "devices-failed": "devices",
+    "kubelet-event": "start-event",
 }
 _MULTI_ATTACH: Final = re.compile(r'Multi-Attach error for volume "([^"]+)"')
 # What the kubelet says when it gives up a wait for volumes: which ones, and why, if it knows.

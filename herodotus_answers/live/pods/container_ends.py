@@ -69,12 +69,28 @@ def explain_crash_loop(
     text = f"{container.label} ends again and again (CrashLoopBackOff, {container.restarts} restarts){ending}"
     cause = _make_end(pod, container, end, text, source, objects, is_previous=True)
     liveness = [c for c in explain_probes(pod, container, events, objects, now) if c["code"] != "probe-readiness"]
-    is_probed = end.get("reason") != _OUT_OF_MEMORY and end.get("exitCode") in _KILLED
+    is_probed = _may_be_killed_for_probe(end)
     cause["code"] = "container-crash-loop" if cause["code"] == "container-exit" else cause["code"]
     remade = [] if end.get("reason") == _OUT_OF_MEMORY else _explain_remade_sandbox(pod, events, now)
     if remade or (is_probed and liveness):
         cause["remedies"] = []  # the kubelet ended it
     return [*remade, *liveness, cause] if is_probed else [*remade, cause, *liveness]
+
+
+def _may_be_killed_for_probe(end: Json) -> bool:
+    """Return whether a container ended as it does when the kubelet ends it after a failed probe."""
+    return end.get("reason") != _OUT_OF_MEMORY and end.get("exitCode") in _KILLED
+
+
+def _find_ending_probe(pod: Json, container: Container, objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return the liveness or startup probe whose failures ended the earlier run of a container, or None."""
+    end = container.status["lastState"]["terminated"]
+    ended, events = parse_time(end.get("finishedAt")), objects.list_events({**pod, "kind": "Pod"})
+    for cause in explain_probes(pod, container, events, objects, now) if _may_be_killed_for_probe(end) else ():
+        at = parse_time(cause["at"])
+        if cause["code"] != "probe-readiness" and ended and at and abs(ended - at) < _NEAR_EVENT:
+            return cause
+    return None
 
 
 def _explain_remade_sandbox(pod: Json, events: list[Json], now: datetime) -> list[LiveCause]:
@@ -138,6 +154,8 @@ def find_restart_causes(pod: Json, objects: ClusterObjects, now: datetime) -> li
         source = f"status.{container.status_field}[{container.name}].lastState"
         cause = _make_end(pod, container, end, text, source, objects, is_previous=True)
         cause["code"] = "container-restarted"
+        if (probe := _find_ending_probe(pod, container, objects, now)) is not None:
+            cause["text"], cause["remedies"] = f"{text}; {probe['text']}", probe["remedies"]
         causes.append(cause)
     return causes
 

@@ -146,7 +146,7 @@ def _explain_container(
     code = "container-config" if reason == "CreateContainerConfigError" else "container-waiting"
     code = "container-start" if reason in _START else code
     text = f"{container.label}: {reason}{': ' + message if message else ''}"
-    return [make_cause(code, text, source, remedies=advise("start", message, pod, objects, container))]
+    return [make_cause(code, text, source, remedies=advise("start", f"{reason}: {message}", pod, objects, container))]
 
 
 def _explain_pull(

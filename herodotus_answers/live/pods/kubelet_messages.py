@@ -20,6 +20,7 @@ Topic = Literal[
     "sandbox",
     "volume",
     "start",
+    "start-event",
     "end",
     "end-of-pod",
     "eviction",
@@ -442,6 +443,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     ),
     "start": (
         (
+            r"PostStartHook|[Ll]ifecycle hook",
+            "mend the postStart hook of {container} in {owner}, or what it calls: the kubelet ends a container whose"
+            " hook fails",
+        ),
+        (
             r"runAsNonRoot and (?:image will run as root|runAsUser)|breaks non-root policy",
             "set runAsUser of {container} to a user that is not root, in {owner}, or use an image with such a user",
         ),
@@ -567,6 +573,14 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " starting",
         ),
     ),
+    # what else is reported about a pod that starts
+    "start-event": (
+        (
+            r"SELinuxLabel .*conflicts with pod (\S+)",
+            "give {owner} the seLinuxOptions of pod {0}, which uses the same volume, or set seLinuxChangePolicy:"
+            " Recursive in both",
+        ),
+    ),
     # how a container ended, as `exit code N`, with its last words after a colon
     "end": (
         (
@@ -621,7 +635,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make the network plugin of {node} work: see its own pod there, and its configuration",
         ),
         (
-            r"deadline exceeded|DeadlineExceeded|not stopped|did not exit|connection refused",
+            r"deadline exceeded|DeadlineExceeded|not stopped|did not (?:exit|kill)|connection refused",
             "start the container runtime of {node} again, or the node: it does not end the container",
         ),
         (r"", "see the log of the kubelet and of the container runtime of {node}"),
@@ -1151,7 +1165,16 @@ _NODE_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
         "see why kube-controller-manager does not publish kube-root-ca.crt, which it makes in every namespace",
     ),
 )
-_ON_NODES: Final[tuple[Topic, ...]] = ("image", "sandbox", "volume", "start", "end-of-pod", "rejection", "node")
+_ON_NODES: Final[tuple[Topic, ...]] = (
+    "image",
+    "sandbox",
+    "volume",
+    "start",
+    "start-event",
+    "end-of-pod",
+    "rejection",
+    "node",
+)
 
 
 def find_unregistered_driver(topic: Topic, message: str) -> str:

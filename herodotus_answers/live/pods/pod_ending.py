@@ -36,6 +36,7 @@ from herodotus_answers.live.pod_facts import (
 )
 from herodotus_answers.live.pods.container_ends import find_exits
 from herodotus_answers.live.pods.kubelet_advice import advise
+from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.pods.probe_causes import describe_handler
 from herodotus_answers.live.pods.rejection_causes import (
     advise_on_holders,
@@ -56,6 +57,10 @@ _DISRUPTIONS: Final = {
     "EvictionByEvictionAPI": ("evicted-by-api", "evicted through the Eviction API"),
     "PreemptionByScheduler": ("preempted-by-scheduler", "preempted by a scheduler for a pod of higher priority"),
     "DeletionByTaintManager": ("deleted-by-taint-manager", "deleted because of a NoExecute taint of its node"),
+    "DeletionByDeviceTaintManager": (
+        "deleted-by-device-taint-manager",
+        "deleted because of a NoExecute taint of a device that it has",
+    ),
     "DeletionByPodGC": ("deleted-by-pod-gc", "deleted because its node no longer exists"),
     "TerminationByKubelet": ("terminated-by-kubelet", "ended by the kubelet"),
 }
@@ -81,6 +86,11 @@ _REJECTIONS: Final = (
     "SysctlForbidden",
     "PodFeatureUnsupported",
 )
+# By the reason of a disruption: what ends its cause, where that is not the pod's own template.
+_ENDS_CAUSE: Final = {
+    "DeletionByDeviceTaintManager": "repair or replace the device, which has its taint from a DeviceTaintRule or from"
+    " its driver (ResourceSlice); a pod that may use it nevertheless tolerates the taint in its claim's request",
+}
 # Events of a pod's start, and of what was tried before it had a node: they say nothing about its end.
 _OF_START: Final = (
     "Scheduled",
@@ -103,10 +113,13 @@ _SPARED_BY: Final = {
     "cluster-autoscaler": 'annotate the pods with cluster-autoscaler.kubernetes.io/safe-to-evict: "false"',
     "vpa-updater": "set updatePolicy.updateMode Initial in the VerticalPodAutoscaler that selects the pods",
 }
+# Sources of volumes that the kubelet makes and removes alone, with nothing outside the node to wait for.
+_LOCAL_VOLUMES: Final = {"configMap", "secret", "projected", "downwardAPI", "emptyDir", "hostPath"}
 _OF_DEVICES: Final = re.compile(r"(?:unregistered|healthy) devices?|devices unavailable|device plugin")
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _SHUT_DOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+_CLEANUP: Final = timedelta(minutes=1)  # a kubelet unmounts volumes within seconds
 _BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _UNREACHABLE: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
@@ -139,7 +152,8 @@ def find_termination_causes(pod: Json, objects: ClusterObjects, now: datetime) -
     meta, name = pod["metadata"], pod["metadata"]["name"]
     over = now - (parse_time(meta["deletionTimestamp"]) or now)
     node = pod["spec"].get("nodeName")
-    status = find_node_problem(pod, objects, now) if node else None
+    needs_kubelet = not has_ended(pod) or bool(meta.get("deletionGracePeriodSeconds"))  # to confirm its end
+    status = find_node_problem(pod, objects, now) if node and needs_kubelet else None
     causes: list[LiveCause] = []
     if status is not None:
         force = make_remedy(
@@ -149,13 +163,52 @@ def find_termination_causes(pod: Json, objects: ClusterObjects, now: datetime) -
         repair = [make_remedy(f"repair {node} or start its kubelet, which then ends the containers")]
         if release := _release(node, objects):
             repair = [make_remedy(f"start {node} again: its kubelet then ends the pod"), *release]
+        elif _is_reporting(node, objects):
+            repair = _repair_node(node, objects)
         status["remedies"] = [force] if status["code"] == "node-not-found" else [*repair, force]
         causes.append(status)
     failures = _find_kill_failures(pod, objects, now)
     causes += [*failures, *_explain_finalizers(pod, objects)]
     if _has_running_container(pod) and status is None and not failures:
         causes += _find_grace(pod, over, objects, now)
+    if node and needs_kubelet and not causes and _have_containers_ended(pod):
+        causes.append(_explain_cleanup(pod, over))
     return causes
+
+
+def _have_containers_ended(pod: Json) -> bool:
+    """Return whether the kubelet has reported an end of each container that it reported at all."""
+    reported = [each for each in list_containers(pod) if each.status]
+    return bool(reported) and all(each.read_state("terminated") for each in reported)
+
+
+def _explain_cleanup(pod: Json, since: timedelta) -> LiveCause:
+    """Return the cause that a kubelet has ended a pod's containers and not yet removed what they used.
+
+    It removes the pod from the API server once the volumes are unmounted and the devices of claims released, and
+    reports a failure of that in its log alone.
+    """
+    node, spec = pod["spec"]["nodeName"], pod["spec"]
+    mounted = [_describe_mounted(each) for each in spec.get("volumes") or () if not _LOCAL_VOLUMES & set(each)]
+    devices = [f"the devices of claim {each['name']}" for each in spec.get("resourceClaims") or ()]
+    listed = ", ".join([*mounted, *devices]) or "its volumes and control group"
+    text = f"its containers have ended, and the kubelet of {node} has not removed the pod: it releases {listed} first"
+    if since < _CLEANUP:
+        return make_cause("kubelet-cleanup", text, "status.containerStatuses, metadata")
+    advice = f"see in the log of the kubelet of {node} what it cannot release"
+    servers = [str(each["nfs"]["server"]) for each in spec.get("volumes") or () if each.get("nfs")]
+    remedies = [make_remedy(advice)]
+    if servers:
+        what = f"make the NFS server {' and '.join(servers)} answer, without which {node} cannot unmount the volume"
+        remedies.insert(0, make_remedy(what))
+    return make_cause("kubelet-cleanup", text, "status.containerStatuses, metadata", remedies=remedies)
+
+
+def _describe_mounted(volume: Json) -> str:
+    """Return a volume of a pod, with its claim or server, for a sentence."""
+    claim, nfs = volume.get("persistentVolumeClaim") or {}, volume.get("nfs") or {}
+    more = f" of claim {claim['claimName']}" if claim else f" of NFS server {nfs['server']}" if nfs else ""
+    return f"volume {volume['name']}{more}"
 
 
 def _find_kill_failures(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
@@ -218,16 +271,21 @@ def _find_grace(pod: Json, over: timedelta, objects: ClusterObjects, now: dateti
     """Return the cause for containers of a pod being deleted that have not ended."""
     node = pod["spec"].get("nodeName")
     running = [each for each in list_containers(pod) if each.read_state("running")]
+    if _have_containers_ended(pod):
+        return []
     names = ", ".join(each.name for each in running) or "the containers"
     if over.total_seconds() < 0:
         text = f"{names} may use the rest of the grace period, {format_seconds(-over.total_seconds())}"
         if hooks := [each for each in running if (each.spec.get("lifecycle") or {}).get("preStop")]:
             return [_explain_hooks(pod, hooks, objects, format_seconds(-over.total_seconds()))]
         return [make_cause("grace-period", text, "metadata.deletionTimestamp")]
-    if pod["metadata"].get("finalizers") and not any(e.read_state("running") for e in list_containers(pod)):
+    if not running and pod["metadata"].get("finalizers"):
         return []
     text = f"the grace period ended{format_ago(pod['metadata']['deletionTimestamp'], now)}, and the kubelet of {node}"
-    return [make_cause("grace-period-exceeded", f"{text} has not reported that {names} ended", "status, metadata")]
+    text += f" has not reported that {names} ended"
+    what = f"see in the logs of the kubelet and of the container runtime of {node} why they do not end"
+    remedies = [make_remedy(what)] if over > _CLEANUP else []
+    return [make_cause("grace-period-exceeded", text, "status, metadata", remedies=remedies)]
 
 
 def _explain_hooks(pod: Json, hooks: list[Container], objects: ClusterObjects, left: str) -> LiveCause:
@@ -270,6 +328,21 @@ def find_node_problem(pod: Json, objects: ClusterObjects, now: datetime) -> Live
     return make_cause("node-not-ready", text, "Node status.conditions[Ready]", of=f"Node/{name}", at=since)
 
 
+def _is_reporting(node: str, objects: ClusterObjects) -> bool:
+    """Return whether the kubelet of a node reports, so that it runs, whether the node is ready or not."""
+    found = objects.get("Node", node).object
+    return found is not None and (read_conditions(found).get("Ready") or {}).get("status") in ("True", "False")
+
+
+def _repair_node(node: str, objects: ClusterObjects) -> list[Remedy]:
+    """Return what makes a node ready: what its kubelet reports, or that the kubelet reports again."""
+    if not _is_reporting(node, objects):
+        return [make_remedy(f"start the kubelet of {node} again, or repair the node")]
+    ready = read_conditions(objects.get("Node", node).object or {}).get("Ready") or {}
+    message = clean(ready.get("message") or ready.get("reason"))
+    return [make_remedy(find_remedy("node", message, node=node, owner="the pod"))]
+
+
 def _is_shut_down(node: Json) -> bool:
     """Return whether the cloud provider of a node says that it does not run, so that nothing on it does."""
     return any(taint.get("key") == _SHUT_DOWN for taint in (node.get("spec") or {}).get("taints") or ())
@@ -307,7 +380,7 @@ def explain_closed_node(pod: Json, node: str, objects: ClusterObjects, now: date
     closing = [describe_taint(each) for each in taints if each["key"] != _CORDON and not tolerates(tolerations, each)]
     is_cordoned = spec.get("unschedulable") and not tolerates(tolerations, {"key": _CORDON, "effect": "NoSchedule"})
     if problem is not None:
-        why, remedies = problem["text"], [make_remedy(f"start the kubelet of {node} again, or repair the node")]
+        why, remedies = problem["text"], _repair_node(node, objects)
     elif is_cordoned:
         why, remedies = f"{node} is cordoned", [make_remedy(f"uncordon {node}", f"kubectl uncordon {node}")]
     elif closing:
@@ -355,8 +428,11 @@ def list_node_repairs(pod: Json, objects: ClusterObjects, cause: LiveCause) -> l
     command = kubectl(pod, f"delete pod {name}", "--force", "--grace-period=0")
     if cause["code"] == "node-not-found":
         return [make_remedy(f"delete the pod{follows}", command)]
+    if _is_reporting(node, objects):
+        delete = make_remedy(f"delete the pod{follows}", kubectl(pod, f"delete pod {name}"))
+        return [*_repair_node(node, objects), delete]
     return [
-        make_remedy(f"start the kubelet of {node} again, or repair the node"),
+        *_repair_node(node, objects),
         *_release(node, objects),
         make_remedy(f"only if {node} is off for good: delete the pod by force{follows}", command),
     ]
@@ -390,7 +466,7 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     exits = find_exits(pod, objects, now)
     if not reason:
         for cause in disruption[:1]:  # what ended the pod ended its containers
-            cause["remedies"] = _advise_on_disruption(pod, objects)
+            cause["remedies"] = advise_on_disruption(pod, objects)
             exits = [each | {"remedies": []} for each in exits]
         return "pod-failed", [*disruption, *exits]
     state, code = _STATUS_REASONS.get(reason, ("pod-failed", "pod-status-reason"))
@@ -421,12 +497,13 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     return state, [cause, *others, *exits]
 
 
-def _advise_on_disruption(pod: Json, objects: ClusterObjects) -> list[Remedy]:
+def advise_on_disruption(pod: Json, objects: ClusterObjects) -> list[Remedy]:
     """Return what keeps pods like this one, which somebody ended, from the same end, or makes the end harmless."""
     event = _find_last_event(_event_subject(pod), objects) or {}
     component = read_reporter(event)
     owner, source = find_owner(pod, objects), name_source(pod, objects)
-    remedies = []
+    reason = str((read_conditions(pod).get("DisruptionTarget") or {}).get("reason"))
+    remedies = [make_remedy(_ENDS_CAUSE[reason])] if reason in _ENDS_CAUSE else []
     may_ignore = owner is not None and owner.kind == "Job" and pod["spec"].get("restartPolicy") == "Never"
     if owner is not None and may_ignore and not _ignores_disruptions(owner.name, pod, objects):
         text = "let disruptions not use up backoffLimit: podFailurePolicy with action Ignore on condition"

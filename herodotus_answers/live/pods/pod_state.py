@@ -78,7 +78,8 @@ _GATE_OWNERS: Final = {
 def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     """Return the state of a pod. `now` is the time to which ages refer."""
     spec, meta = pod["spec"], pod["metadata"]
-    if meta.get("deletionTimestamp") and (not has_ended(pod) or meta.get("finalizers")):
+    keeps = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds")  # what holds a pod that has ended
+    if meta.get("deletionTimestamp") and (keeps or not has_ended(pod)):
         return _find_terminating(pod, objects, now)
     if has_ended(pod):
         return _find_ended(pod, objects, now)
@@ -483,7 +484,7 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
             problem["text"] = f"{problem['text']}; {describe_eviction_from(pod, objects, now)}"
         return make_state("pod-node-lost", headline, "user", [problem], objects.unread)
     disruption = find_disruption(pod, objects, now)
-    resize = find_resize_causes(pod, now)
+    resize = find_resize_causes(pod, objects, now)
     if phase == "Running" and is_ready:
         if resize:
             headline = f"Runs on {node} with its old resources: {resize[0]['text']}"
@@ -562,7 +563,12 @@ def _explain_static(pod: Json) -> LiveCause:
 
 
 def _find_terminating(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
-    from herodotus_answers.live.pods.pod_ending import describe_termination, find_disruption, find_termination_causes
+    from herodotus_answers.live.pods.pod_ending import (
+        advise_on_disruption,
+        describe_termination,
+        find_disruption,
+        find_termination_causes,
+    )
 
     node = pod["spec"].get("nodeName")
     who, blocking = find_disruption(pod, objects, now), find_termination_causes(pod, objects, now)
@@ -572,8 +578,14 @@ def _find_terminating(pod: Json, objects: ClusterObjects, now: datetime) -> Live
     phase = (pod.get("status") or {}).get("phase")
     ended = f" ({phase})" if phase in ("Succeeded", "Failed") else ""
     headline = f"Terminating{where}{describe_termination(pod, now)}{ended}{why or by}"
-    is_stuck = blocking and blocking[0]["code"] != "grace-period"
+    may_pass = blocking and (
+        blocking[0]["code"] == "grace-period"
+        or (blocking[0]["code"] == "kubelet-cleanup" and not blocking[0]["remedies"])
+    )
+    is_stuck = blocking and not may_pass
     causes = [*blocking, *who] if is_stuck else [*who, *blocking]
+    for cause in who[:1] if not is_stuck else ():
+        cause["remedies"] = advise_on_disruption(pod, objects)
     return make_state("pod-terminating", headline, "user" if is_stuck else "kubelet", causes, objects.unread)
 
 

@@ -6,7 +6,7 @@ else the kubelet reports (`kubelet_causes`). Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from herodotus_answers.live.pod_facts import (
     list_containers,
     make_cause,
     make_remedy,
+    name_source,
     quote_patch,
     read_conditions,
 )
@@ -30,26 +31,48 @@ if TYPE_CHECKING:
     from herodotus_answers.live.declarations import LiveCause, Remedy
 
 Json = dict[str, Any]
+# Reasons of a resize's condition: the code of the cause, and the word for its state.
+_STATES: Final = {
+    "Deferred": ("resize-deferred", "deferred"),
+    "Infeasible": ("resize-infeasible", "infeasible"),
+    "Error": ("resize-failed", "not possible so far"),
+}
 _MAX_NODES: Final = 3  # whose pods are read
 
 
-def find_resize_causes(pod: Json, now: datetime) -> list[LiveCause]:
+def read_actual(container: Container) -> Json:
+    """Return the resources with which a container runs."""
+    return dict(container.status.get("resources") or {})
+
+
+def read_granted(container: Container) -> Json:
+    """Return the resources that the kubelet has granted a container."""
+    allocated = container.status.get("allocatedResources")
+    return {**read_actual(container), "requests": allocated} if allocated else read_actual(container)
+
+
+def find_resize_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
     """Return why the resources of a pod's containers are not those that its spec has; [] if they are."""
     conditions = read_conditions(pod)
     pending, running = conditions.get("PodResizePending") or {}, conditions.get("PodResizeInProgress") or {}
     condition = pending if pending.get("status") == "True" else running
     if condition.get("status") != "True":
         return []
-    code = {"Deferred": "resize-deferred", "Infeasible": "resize-infeasible"}.get(
-        str(condition.get("reason")), "resize-in-progress"
-    )
-    wanted, given = _compare_resources(pod)
+    code, word = _STATES.get(str(condition.get("reason")), ("resize-in-progress", "in progress"))
+    is_pending = condition is pending
+    wanted, given = _compare_resources(pod, read_granted if is_pending else read_actual)
     amounts = f"wants {wanted}, has {given}" if wanted else "wants other resources than it has"
-    word = {"resize-deferred": "deferred", "resize-infeasible": "infeasible"}.get(code, "in progress")
     message = clean(condition.get("message"))
     since = format_since(condition.get("lastTransitionTime"), now)
     text = f"its resize is {word}{since}: it {amounts}" + (f" ({message})" if message else "")
-    remedies = [_give_up_resize(pod)] if wanted and code != "resize-in-progress" else []
+    remedies = [_give_up_resize(pod)] if wanted and is_pending else []
+    if code == "resize-infeasible":
+        advice = f"state the resources in {name_source(pod, objects)}: pods that are made anew have them from the start"
+        remedies.append(make_remedy(advice))
+    if code == "resize-failed":
+        node = pod["spec"].get("nodeName")
+        advice = f"mend what the message names on {node}, or change the resources to what it allows: its kubelet tries"
+        remedies = [make_remedy(f"{advice} again by itself")]
     source = f"status.conditions[{condition['type']}]"
     return [make_cause(code, text, source, at=condition.get("lastTransitionTime"), remedies=remedies)]
 
@@ -93,18 +116,18 @@ def _sum_increase(pod: Json, resource: str) -> int:
     more = Fraction(0)
     for container in list_containers(pod):
         asked = ((container.spec.get("resources") or {}).get("requests") or {}).get(resource)
-        granted = (_read_granted(container).get("requests") or {}).get(resource)
+        granted = (read_granted(container).get("requests") or {}).get(resource)
         if asked is not None and granted is not None:
             more += read_quantity(asked) - read_quantity(granted)
     return int(more * (1000 if resource == "cpu" else 1))
 
 
-def _compare_resources(pod: Json) -> tuple[str, str]:
-    """Return the requests that the spec has and those that the kubelet granted, where they differ; "" if unknown."""
+def _compare_resources(pod: Json, read: Callable[[Container], Json] = read_granted) -> tuple[str, str]:
+    """Return the requests that the spec has and those that `read` finds, where they differ; "" if unknown."""
     wanted, given = [], []
     for container in list_containers(pod):
         asked = (container.spec.get("resources") or {}).get("requests") or {}
-        granted = _read_granted(container).get("requests") or {}
+        granted = read(container).get("requests") or {}
         for resource, amount in asked.items():
             if resource in granted and str(granted[resource]) != str(amount):
                 wanted.append(f"{amount} {resource} ({container.label})")
@@ -112,18 +135,11 @@ def _compare_resources(pod: Json) -> tuple[str, str]:
     return ", ".join(wanted), ", ".join(given)
 
 
-def _read_granted(container: Container) -> Json:
-    """Return the resources that the kubelet has granted a container."""
-    actual = dict(container.status.get("resources") or {})
-    allocated = container.status.get("allocatedResources")
-    return {**actual, "requests": allocated} if allocated else actual
-
-
 def _give_up_resize(pod: Json) -> Remedy:
     """Return the remedy that sets the resources back to those that the kubelet has granted."""
     containers = []
     for container in list_containers(pod):
-        granted, asked = _read_granted(container), container.spec.get("resources") or {}
+        granted, asked = read_granted(container), container.spec.get("resources") or {}
         back = {
             part: {r: str(granted[part][r]) for r in asked.get(part) or {} if r in granted[part]}
             for part in ("requests", "limits")

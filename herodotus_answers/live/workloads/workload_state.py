@@ -29,7 +29,12 @@ from herodotus_answers.live.pod_facts import (
     parse_time,
     read_conditions,
 )
-from herodotus_answers.live.pods.outdated_pods import REVISION_LABEL, explain_outdated, explain_waiting_update
+from herodotus_answers.live.pods.outdated_pods import (
+    REVISION_LABEL,
+    explain_outdated,
+    explain_waiting_update,
+    is_earlier,
+)
 from herodotus_answers.live.pods.pod_state import explain_silent_manager
 from herodotus_answers.live.workload_objects import (
     Workload,
@@ -614,10 +619,13 @@ def _find_held_update(situation: Situation) -> Parts | None:
     strategy = workload.spec.get("updateStrategy") or {}
     partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
     if strategy.get("type") == "OnDelete":
-        text = (
-            f"updateStrategy OnDelete keeps {_join(wanted - updated, 'pod')} at an earlier template until it is deleted"
-        )
-        remedy = make_remedy("delete the pods of the earlier template, one after the other")
+        each = "it is" if wanted - updated == 1 else "each is"
+        kept = f"updateStrategy OnDelete keeps {_join(wanted - updated, 'pod')} at an earlier template"
+        text = f"{kept} until {each} deleted"
+        earlier = [pod["metadata"]["name"] for pod in workload.active if is_earlier(pod, workload.object)]
+        last = max(earlier, key=lambda name: (len(name), name), default=None)  # as a rolling update would begin
+        command = workload.kubectl(f"delete pod {last}") if last else None
+        remedy = make_remedy("delete the pods of the earlier template, one after the other", command)
         cause = make_cause("on-delete", text, "spec.updateStrategy", remedies=[remedy])
     elif partition:
         text = f"partition {partition} keeps the pods with lower ordinals at an earlier template"

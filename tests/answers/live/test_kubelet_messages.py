@@ -175,6 +175,18 @@ FACTS = {
         ("devices", "old ResourceClaim with same name a and different UID b still exists", "deleted by force"),
         ("node", "[container runtime is down, PLEG is not healthy]", "start the container runtime of n1 again"),
         ("node", "container runtime network not ready: cni plugin not initialized", "network plugin on n1"),
+        (
+            "start",
+            'PostStartHookError: Exec lifecycle hook ([x]) for Container "app" failed',
+            "mend the postStart hook",
+        ),
+        (
+            "start-event",
+            "SELinuxLabel a conflicts with pod db-1 that uses the same volume",
+            "seLinuxOptions of pod db-1",
+        ),
+        ("start-event", "words that nobody knows", ""),
+        ("end-of-pod", "Container runtime did not kill the pod within specified grace period.", "runtime of n1 again"),
         ("node", "words that nobody knows", "mend what the kubelet of n1 reports"),
         ("end", "exit code 0", "Job"),
         ("end", "exit code 127", "command"),
