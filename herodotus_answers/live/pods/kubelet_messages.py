@@ -3,8 +3,8 @@
 The first pattern that occurs in a message has the remedy. Nothing in the cluster confirms it, so every remedy is
 labelled as not checked. For a message without a pattern, the remedy names at most the log to read.
 
-Owns: the patterns and the remedies. Does not own: which message explains a pod (`kubelet_causes`, `pod_ending`,
-`claim_causes`, `refusal_causes`). Pure.
+Owns: the patterns and the remedies. Does not own: those of volumes on nodes (`volume_messages`), which message explains
+a pod (`kubelet_causes`, `pod_ending`, `claim_causes`, `refusal_causes`). Pure.
 
 Sources: Kubernetes v1.33 to v1.36 (pkg/kubelet, pkg/volume, pkg/controller/volume/attachdetach), containerd, CRI-O,
 runc, and public reports.
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import re
 from typing import Final, Literal
+
+from herodotus_answers.live.pods.volume_messages import UNREGISTERED_DRIVER, VOLUME_REMEDIES
 
 Topic = Literal[
     "image",
@@ -44,10 +46,15 @@ LACKS_SPACE: Final = (
 
 # What the kubelet says where the node plugin of a CSI or a DRA driver has not registered, by topic.
 _UNREGISTERED: Final[dict[str, str]] = {
-    "volume": r"driver name (\S+) not found in the list of registered|does not contain driver (\S+)",
+    "volume": UNREGISTERED_DRIVER,
     "devices": r"(?:DRA|plugin) (?:driver|name) \"?([\w.-]+)\"?.* (?:not registered|not found)",
 }
 
+# Remedies of two topics.
+_UNAUTHORIZED_PLUGIN: Final = (
+    r'plugin type="([^"]+)".*(?:unauthorized|forbidden)',
+    "give the network plugin {0} on {node} valid credentials, such as by a restart of its own pod there",
+)
 _NO_VIRTUALIZATION: Final = (
     r"/dev/kvm|\bKVM\b",
     "run the pod on nodes with hardware virtualization, by the scheduling of its RuntimeClass: {node} lacks or does not"
@@ -131,7 +138,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"i/o timeout|timed out|connection re|no route to host|network is unreachable|deadline exceeded"
-            r"|handshake (?:timeout|failure)|\bEOF\b|\b50[0234]\b|registry is unavailable",
+            r"|context canceled|handshake (?:timeout|failure)|\bEOF\b|\b50[0234]\b|registry is unavailable",
             "make the registry of {image} reachable from {node} (network, firewall, proxy, the registry itself)",
         ),
         (
@@ -189,6 +196,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "drain {node}, and delete the interface {0} there, which the network plugin then makes anew: it has an"
             " address of an earlier range of pods",
         ),
+        _UNAUTHORIZED_PLUGIN,
         (
             r'plugin type="([^"]+)".*iptables',
             "see why iptables fails on {node}, which the network plugin {0} calls: its lock, its kernel modules, legacy"
@@ -238,209 +246,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"", "see the logs of the kubelet and of the container runtime of {node}"),
     ),
-    "volume": (
-        (
-            _UNREGISTERED["volume"],
-            "make the CSI driver {0} run on {node}: its node plugin is not registered there",
-        ),
-        (
-            r"has volumeMode Filesystem, but is specified in volumeDevices",
-            "mount the volume with volumeMounts in place of volumeDevices in {owner}, or make its claim anew with"
-            " volumeMode: Block",
-        ),
-        (
-            r"has volumeMode Block, but is specified in volumeMounts",
-            "use the volume with volumeDevices in place of volumeMounts in {owner}, or make its claim anew with"
-            " volumeMode: Filesystem",
-        ),
-        (
-            r"clustertrustbundle",
-            "create the ClusterTrustBundle that the projected volume of {owner} selects by name, or by signerName and"
-            " labels, or correct the selection; with optional: true the pod starts without one",
-        ),
-        (
-            r"PodCertificateRequest|credential bundle is not issued",
-            "see the PodCertificateRequest of the pod, and why the signer of the volume's podCertificate issues none",
-        ),
-        (
-            r"non-existent (?:config|secret) key: ?(\S+)",
-            "add the key {0} to what the volume names, or correct the key in {owner}",
-        ),
-        (
-            r"NodeStageSecretRef (\S+) failed|NodePublishSecretRef (\S+) failed",
-            "create the Secret {0}, which the volume or its StorageClass names for the driver",
-        ),
-        (
-            r'User "system:node:',
-            "see why the API server does not let the kubelet of {node} read what the message names: it may do so only"
-            " for pods that are bound to that node",
-        ),
-        (
-            r'serviceaccounts "([^"]+)" not found',
-            "create the ServiceAccount {0} again, or correct serviceAccountName in {owner}",
-        ),
-        (
-            r"failed to fetch token",
-            "see why the API server gives the kubelet of {node} no token for the pod's ServiceAccount",
-        ),
-        (
-            r'object "[^"]+"/"([^"]+)" not registered|failed to sync (?:configmap|secret) cache',
-            "wait for the kubelet of {node}, which has not read the object yet; if that lasts, start the kubelet again",
-        ),
-        (
-            r"SecretProviderClass\S* \"?([\w.-]+)\"? not found|failed to get secretproviderclass \S*?([\w.-]+), error",
-            "create the SecretProviderClass {0}, or correct its name in {owner}",
-        ),
-        (
-            r'volume mode "?Ephemeral"? not supported by driver (\S+)',
-            "give {owner} a generic ephemeral volume (ephemeral.volumeClaimTemplate) or a claim in place of the inline"
-            " volume: driver {0} makes only volumes of claims",
-        ),
-        (
-            r"timed out waiting for external-attacher of (\S+)",
-            "make the controller of {0} run, with its sidecar csi-attacher; if the driver attaches nothing, make its"
-            " CSIDriver anew with attachRequired: false",
-        ),
-        (
-            r"(?:At|De)tachVolume\.\w+ failed.*(?:connection refused|timed out|deadline ?exceeded|code = Unavailable)",
-            "make the controller of the volume's driver, which attaches volumes, and the storage behind it answer",
-        ),
-        (
-            r'provider not found: provider "([^"]+)"',
-            "install provider {0} of the secrets store driver, so that it runs on {node}",
-        ),
-        (
-            r"failed to mount secrets store objects",
-            "let the pod's ServiceAccount read in the external store what the SecretProviderClass names, and see that"
-            " it is there",
-        ),
-        (
-            r"hostPath type check failed: (\S+) is not (.*)",
-            "make {0} on {node} what the volume's hostPath.type demands, or change the type in {owner}",
-        ),
-        (
-            r"maximum number of (?:\w+ )?(?:volumes|disks)|attachment limit|AttachVolumeLimit",
-            "end pods with volumes on {node}, which has as many as can be attached",
-        ),
-        (
-            r"UnauthorizedOperation|AccessDenied|not authorized|PermissionDenied|NoPermission|\bforbidden\b",
-            "grant the storage driver the rights that the message names",
-        ),
-        (
-            r"(configmap|secret|persistentvolumeclaim)s? \"([^\"]+)\" not found",
-            "create the {0} {1}, or correct its name in {owner}",
-        ),
-        (
-            r"requested NFS version|[Pp]rotocol not supported|(?:incorrect|invalid) mount option",
-            "correct the mountOptions of the volume, in its PersistentVolume and StorageClass: the server or the kernel"
-            " of {node} does not support them",
-        ),
-        (
-            r"no volume plugin matched",
-            "move the data to a volume of a CSI driver: the kubelet of {node} has no plugin for this kind of volume",
-        ),
-        (
-            r'(?:exec: )?"?([\w./-]+)"?: executable file not found',
-            "install {0} on {node}, or in the node plugin of the volume's driver",
-        ),
-        (
-            r"[Ss]tale (?:NFS )?file handle|[Tt]ransport endpoint is not connected",
-            "make the server or the driver of the volume run, and delete the pod, so that the volume is mounted anew:"
-            " what was mounted on {node} no longer exists",
-        ),
-        (
-            r"failed to resolve|could not be resolved|no such host|Name or service not known",
-            "correct the name of the volume's server, or the name resolution of {node}",
-        ),
-        (
-            r"(?:instance|node|machine|server|\bVM) \S+ (?:was )?not found",
-            "see why the driver does not find {node} at the provider: its providerID, or a machine that was deleted",
-        ),
-        (
-            r"being detached|WhileBeingDetached|attachment is being deleted",
-            "wait until the volume is detached from where it was; if that lasts, see its VolumeAttachment and the"
-            " controller of its driver",
-        ),
-        (
-            r"ZoneMismatch|(?:different|not in the same) (?:availability )?zone",
-            "run the pod in the zone of its volume, which {node} is not in: nodeAffinity of the PersistentVolume says"
-            " so to the scheduler",
-        ),
-        (
-            r"feature set mismatch",
-            "make the volume with features that the kernel of {node} supports (imageFeatures of its StorageClass), or"
-            " update the kernel",
-        ),
-        (
-            r"LUKS|passphrase",
-            "correct the passphrase of the encrypted volume, in the Secret that its StorageClass names",
-        ),
-        (
-            r"duplicate UUID",
-            "mount the copy with nouuid in mountOptions, or give it another UUID: {node} has its original mounted",
-        ),
-        (
-            r"input/output error",
-            "repair the storage of the volume, or its connection to {node}: reading or writing it fails",
-        ),
-        (
-            r"code = NotFound|(?:volume|disk) \S+ (?:was )?not found|(?:volume|disk) \S+ does not exist",
-            "restore the volume that the message names, such as from a snapshot or backup; without one, delete the"
-            " claim and make it anew: what its volume held is lost",
-        ),
-        (
-            r"device path|iscsiadm: No session|find disk on lun|any path for iscsi(?!.*login failed)"
-            r"|could not find device|special device \S+ does not exist",
-            "see why the volume does not appear on {node}: its sessions (iSCSI, NVMe), its kernel log, and the log of"
-            " the volume's driver there",
-        ),
-        (
-            r"No such file|not found|does not exist",
-            "make what the message names on the storage, or correct the volume: it is not there",
-        ),
-        (
-            r"fsck|Structure needs cleaning|bad superblock.*(?:ext\d|xfs)|run xfs_repair|can't read superblock",
-            "repair the volume's file system (fsck) on {node} while no pod uses it, or restore it from a backup",
-        ),
-        (
-            r"wrong fs type|bad superblock|bad option|unknown filesystem type|filesystem not supported",
-            "install the file system's tools on {node}, or repair the volume's file system",
-        ),
-        (
-            r"applyFSGroup failed|SetVolumeOwnership|chown \S+: operation not permitted",
-            "drop fsGroup from {owner}, or let the storage allow the change of the owner: an export that squashes root"
-            " refuses it",
-        ),
-        (
-            r"volume ([\w.-]+) is not ready for workloads",
-            "see volume {0} in Longhorn, which does not attach it: its state and its replicas (kubectl describe"
-            " volumes.longhorn.io {0} -n longhorn-system)",
-        ),
-        (
-            r"operation with the given [Vv]olume\S*.* already exists",
-            "see why the driver's earlier attempt at the volume has not ended: the log of its pod on {node}",
-        ),
-        (
-            r"in use by the system|already mounted|mount point busy|device or resource busy|mount error\(16\)",
-            "see what else holds the device on {node} (lsblk, multipath -ll): multipathd takes devices that its"
-            " configuration does not exclude, and an earlier mount may be left",
-        ),
-        (
-            r"still attached|already attached|in use by another|VolumeInUse|RESOURCE_IN_USE|still being used"
-            r"|has watchers",
-            "let the other node detach the volume: end the pod that uses it there, or see its VolumeAttachment",
-        ),
-        (r"no space left on device", "free disk space on {node}"),
-        (
-            r"access denied by server|permission denied|login failed|authorization failure",
-            "let the storage server allow {node} to mount the volume",
-        ),
-        (
-            r"connection re|timed out|no route to host|deadline exceeded|code = Unavailable|error while dialing"
-            r"|Operation now in progress|Host is down",
-            "make the storage of the volume, and its driver on {node}, answer",
-        ),
-    ),
+    "volume": VOLUME_REMEDIES,
     "start": (
         (
             r"PostStartHook|[Ll]ifecycle hook",
@@ -550,7 +356,16 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make {0} executable in the image, or correct the command of {container} in {owner}",
         ),
         (
-            r'exec: "([^"]+)"|stat (\S+): no such file',
+            r"namespace path: lstat /proc/",
+            "wait: the pod's sandbox ended while {container} started, and is made anew; if that lasts, see the load and"
+            " the memory of {node}",
+        ),
+        (
+            r"fulfil mount request: open (\S+): no such file",
+            "make {0} on {node}, which the runtime mounts into {container}, or drop the mount from {owner}",
+        ),
+        (
+            r'exec: "([^"]+)"|\bstat (\S+): no such file',
             "correct the command of {container} in {owner}, or use an image that has {0}",
         ),
         (
@@ -619,10 +434,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     ),
     # why the kubelet cannot end a pod
     "end-of-pod": (
-        (
-            r'plugin type="([^"]+)".*(?:[Uu]nauthorized|forbidden)',
-            "give the network plugin {0} on {node} valid credentials, such as by a restart of its own pod there",
-        ),
+        _UNAUTHORIZED_PLUGIN,
         (r'plugin type="([^"]+)"', "make the network plugin {0} work on {node}: see its own pod there"),
         (
             r"(?:signal init|kill container).*permission denied",
