@@ -346,6 +346,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " first line names, without Windows line ends",
         ),
         (
+            r"system cannot find the (?:file|path) specified",
+            "correct the command of {container} in {owner}, or use an image that has it: Windows does not find it",
+        ),
+        (
             r"volume-subpaths/([^/\s]+)/.*no such file or directory",
             "delete the pod, so that it is made anew: what subPath of {container} was bound to in volume {0} is no"
             " longer there, as after a change of its ConfigMap or Secret; a mount of the whole volume has no such"

@@ -201,6 +201,7 @@ FACTS = {
         ("volume", "code = FailedPrecondition desc = Volume ID: x does not appear staged", "staged and mounted anew"),
         ("volume", "Volume has not been added to the list of VolumesInUse in the node's volume status", "wait for the"),
         ("sandbox", 'plugin type="calico" failed (add): connection is unauthorized: Unauthorized', "valid credentials"),
+        ("start", "hcs::CreateProcess app.exe: The system cannot find the file specified.", "Windows does not find it"),
         ("start-event", "words that nobody knows", ""),
         ("end-of-pod", "Container runtime did not kill the pod within specified grace period.", "runtime of n1 again"),
         ("node", "words that nobody knows", "mend what the kubelet of n1 reports"),
