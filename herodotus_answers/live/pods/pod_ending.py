@@ -331,7 +331,9 @@ def find_node_problem(pod: Json, objects: ClusterObjects, now: datetime) -> Live
 def _is_reporting(node: str, objects: ClusterObjects) -> bool:
     """Return whether the kubelet of a node reports, so that it runs, whether the node is ready or not."""
     found = objects.get("Node", node).object
-    return found is not None and (read_conditions(found).get("Ready") or {}).get("status") in ("True", "False")
+    if found is None or _is_shut_down(found):
+        return False
+    return (read_conditions(found).get("Ready") or {}).get("status") in ("True", "False")
 
 
 def _repair_node(node: str, objects: ClusterObjects) -> list[Remedy]:
