@@ -41,6 +41,14 @@ def test_pages_only_text_longer_than_terminal(tmp_path: Path, lines: int, height
     assert (out.getvalue(), got.read_text() if got.exists() else "") == (("", text) if paged else (text, ""))
 
 
+def test_less_gets_a_prompt_that_says_how_to_go_on_unless_it_is_configured(tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    command = f'{sys.executable} -c \'import os, sys; open(sys.argv[1], "w").write(os.environ["LESS"])\' {got}'
+    for environ, expected in (({}, "space\\: more, h\\: help, q\\: quit"), ({"LESS": "-R"}, "-R")):
+        pager.write("line\n" * 30, Out(True), {"PAGER": command, **environ}, 24)
+        assert expected in got.read_text()
+
+
 @pytest.mark.parametrize(
     "words", [("--help",), ("pod", "--help"), ("whatif", "drain", "-h"), ("top", "-h"), ("options",)]
 )

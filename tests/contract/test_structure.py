@@ -10,6 +10,8 @@ from typing import Final
 
 import tomllib
 
+from herodotus_answers.unrecorded import OBSERVE
+
 ROOT = Path(__file__).parents[2]
 CHECKED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
 
@@ -68,3 +70,8 @@ def test_types_are_decoded_into_by_one_module() -> None:
         if typed.search(path.read_text())
     }
     assert callers == {"herodotus_record/typed_decoding.py"}
+
+
+def test_pages_and_plugin_name_the_same_command_to_observe_a_scheduler() -> None:
+    words = (ROOT / "herodotus_endpoint/pages/files/words.js").read_text()
+    assert re.findall(r'const OBSERVE = "(.+)";', words) == [OBSERVE]

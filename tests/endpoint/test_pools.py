@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from herodotus_endpoint.api import ingest, review_queue
+from herodotus_endpoint.fair_queue import TurnRefusedError
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.pools import Pools, refuse_ingest
 from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, PoolKind, Route
@@ -75,6 +77,20 @@ def test_a_path_in_any_spelling_is_watched_in_the_pool_of_watches_or_not_at_all(
         )
         status = run_wsgi_app(service.client.application.wsgi_app, build_environ(request))[1]
         assert not status.startswith("200"), status
+
+
+def test_a_reader_asks_one_review_at_a_time_and_leaves_a_quarter_of_the_queries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queues = Pools(ServiceSettings(max_reviews=8), 8, EndpointMetrics()).queues
+    for name, turns in (("reviews", 1), ("queries", 6)):
+        monkeypatch.setattr(queues[name], "_wait_s", 0.01)
+        with ExitStack() as running:
+            for _ in range(turns):
+                running.enter_context(queues[name].admit("one reader"))
+            with pytest.raises(TurnRefusedError):
+                running.enter_context(queues[name].admit("one reader"))
+            running.enter_context(queues[name].admit("another reader"))
 
 
 @pytest.mark.parametrize("query", LISTS)

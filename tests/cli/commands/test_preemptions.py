@@ -34,5 +34,8 @@ def test_each_victim_has_a_row(service: Service, changes: dict[str, Any], row: s
 
 def test_nothing_preempted_says_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(LISTED, preemptions_document())
+    service.answer(LISTED.replace("/namespaces/shop", ""), preemptions_document())
     assert command("preemptions", "-n", "shop", "--endpoint", service.url).code == 0
     assert capsys.readouterr().err == "No preemptions in the last 24h in shop namespace; every namespace: -A.\n"
+    assert command("preemptions", "-A", "--endpoint", service.url).code == 0
+    assert capsys.readouterr().err == "No preemptions in the last 24h.\n"

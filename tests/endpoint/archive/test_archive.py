@@ -27,6 +27,7 @@ from herodotus_endpoint.archive.reader import ArchiveReader
 from herodotus_endpoint.archive.tables import ARCHIVED
 from herodotus_endpoint.archive.writer import ArchiveOptions, archive_days, delete_expired_days
 from herodotus_endpoint.exchange.parquet import DECISIONS
+from herodotus_endpoint.fair_queue import TurnRefusedError
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.query_results import PodIdentity
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision
@@ -279,6 +280,16 @@ def test_more_questions_than_the_limit_are_refused(old: Service, monkeypatch: py
         error = old.error(f"{API}/namespaces/shop/podexplanations/big")
     assert (error["code"], error["details"]["retryAfterSeconds"]) == (429, 1)
     assert old.explain("big")["metadata"]["name"] == "big"
+
+
+def test_a_reader_has_one_question_at_a_time(old: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = old.archive._queue
+    monkeypatch.setattr(turns, "_wait_s", 0.01)
+    with turns.admit("one reader"):
+        with pytest.raises(TurnRefusedError), turns.admit("one reader"):
+            pass
+        with turns.admit("another reader"):
+            pass
 
 
 def test_a_damaged_file_is_an_error_and_no_answer(old: Service, location: ArchiveLocation) -> None:
