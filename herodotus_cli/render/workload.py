@@ -63,7 +63,7 @@ def _build(answer: Json, view: ViewOptions, most: int) -> list[Block]:
     preempted = (answer.get("preempted") or ())[: None if whole else _NAMES]
     sections: list[list[Block]] = [
         [SplitLine(title, since) if since else TextLine(title), *(build_state(state, view) if state else [headline])],
-        [labelled_rows(_present_rows(live))],
+        [labelled_rows(_present_rows(live)), *_commands_for_missing_pods(live)],
         [_pods(live["pods"])] if len(live.get("pods") or ()) > 1 or (view.wide and live.get("pods")) else [],
         [headline] if state and shows_placement else [],
         [labelled_rows([("PREEMPTED", _describe_preempted(each, view)) for each in preempted])],
@@ -86,6 +86,17 @@ def _is_empty(block: Block) -> bool:
     return isinstance(block, Table) and not block.rows
 
 
+def _commands_for_missing_pods(live: Json) -> list[Block]:
+    """Return each command after which nodes that lack a pod of a DaemonSet get one, below the nodes' names."""
+    blocks: list[Block] = []
+    for each in live.get("nodesWithoutPod") or ():
+        if command := each.get("command"):
+            verb = "is" if each["count"] == 1 else "are"
+            blocks.append(TextLine(f"if {join_limited(each['nodes'], _NAMES)} {verb} to have one:"))
+            blocks.append(TextLine(f"  {command}", command=True))
+    return blocks
+
+
 def _present_rows(live: Json) -> list[tuple[str, str]]:
     """Return labelled rows on the workload's present pods, nodes that lack one, and its HorizontalPodAutoscaler."""
     rows = []
@@ -95,8 +106,6 @@ def _present_rows(live: Json) -> list[tuple[str, str]]:
     for each in live.get("nodesWithoutPod") or ():
         names = join_limited(each["nodes"], _NAMES)
         rows.append(("NO POD ON", f"{pluralize(each['count'], 'node')} ({names}): {each['text']}"))
-        if command := each.get("command"):
-            rows.append(("", f"if they are to have one: {command}"))
     rows += [("SPREAD", sentence) for sentence in live.get("selfExcludingConstraints") or ()]
     if autoscaler:
         wants = autoscaler["desiredReplicas"]

@@ -189,3 +189,19 @@ def test_a_workload_names_preempted_pods_other_schedulers_and_how_many_pods_it_h
     assert "An observer evaluates by the configuration of" in draw(1)
     assert "placements on record; 2 pods of it are on a node now" in draw(2)
     assert "placements on record" not in draw(1) + draw(None)
+
+
+def test_a_workload_breaks_a_command_for_nodes_without_a_pod_only_where_a_shell_joins_the_lines() -> None:
+    document = build_workload_placement(
+        WorkloadName("ci", "DaemonSet/cache"), [], 2, since_us=NOON_US, complete=True, observed=[]
+    )
+    value = '[{"op":"add","path":"/spec/template/spec/tolerations","value":[{"key":"dedicated","operator":"Exists"}]}]'
+    command = f"kubectl -n ci patch daemonset cache --type=json -p '{value}'"
+    lacking = {"code": "taint", "nodes": ["worker-2"], "count": 1, "text": "taint dedicated is not tolerated"}
+    answer: Json = {**document, "live": {"nodesWithoutPod": [lacking | {"command": command}], "zones": []}}
+    view = ViewOptions(NOW, width=80)
+    text = terminal.draw(workload.build_screen(answer, view), view, color=False)
+    assert "NO POD ON  1 node (worker-2): taint dedicated is not tolerated\nif worker-2 is to have one:\n" in text
+    broken = text.partition("is to have one:\n")[2].partition("\n\n")[0]
+    assert [line[-1] for line in broken.splitlines()[:-1]] == ["\\"] * (len(broken.splitlines()) - 1)
+    assert len(broken.splitlines()) > 1
