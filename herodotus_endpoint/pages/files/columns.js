@@ -18,6 +18,7 @@ export class Columns {
     this.first = this.names.map((_, node) => this.#first(node));
     this.best = this.rank.indexOf(1);
     this.second = this.rank.indexOf(2);
+    this.isRanked = this.best >= 0;
     this.most = this.scores.reduce((most, score) => this.names.reduce((m, _, node) => Math.max(m, Math.abs(this.lead(score, node))), most), 0);
   }
 

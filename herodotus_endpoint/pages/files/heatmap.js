@@ -20,12 +20,13 @@ export class HeatMap {
     this.opened = -1;
     this.from = 0;
     this.rows = [];
-    this.width = 3 + columns.filters.length + columns.scores.length;
     this.heads = heads(columns);
+    this.width = this.heads.length;
+    const first = this.width - columns.filters.length - columns.scores.length;
     this.above = spacer(this.width);
     this.below = spacer(this.width);
     this.body = el("tbody", {}, this.above, this.below);
-    const groups = [["", 3], ["Filters", columns.filters.length], ["Points", columns.scores.length]].filter(([, width]) => width);
+    const groups = [["", first], ["Filters", columns.filters.length], ["Points", columns.scores.length]].filter(([, width]) => width);
     this.groups = el("tr", { "aria-rowindex": "1", class: "groups" }, groups.map(([text, width]) => (text ? el("th", { scope: "colgroup", colspan: width }, text) : el("td", { colspan: width }))));
     this.head = el("tr", { "aria-rowindex": "2" }, this.heads.map((head) => this.#heading(head)));
     this.table = el("table", { class: "heat", "aria-rowcount": "0" },
@@ -116,9 +117,11 @@ export class HeatMap {
       if (cell.className !== kind) cell.className = kind;
       cell = cell.nextSibling;
     };
-    const total = columns.total(node);
-    put(columns.rank[node] ? String(columns.rank[node]) : "–", "");
-    put(total === null ? "–" : String(total), "");
+    if (columns.isRanked) {
+      const total = columns.total(node);
+      put(columns.rank[node] ? String(columns.rank[node]) : "–", "place");
+      put(total === null ? "–" : String(total), "place");
+    }
     columns.filters.forEach((filter, position) => put(...said(columns.verdict(filter, node), position === columns.first[node])));
     columns.scores.forEach((score) => {
       const points = columns.points(score, node);
@@ -148,8 +151,7 @@ function heads(columns) {
   const plugin = (prefix, kind) => (one) => ({ key: `${prefix}:${one.plugin}`, text: one.plugin, under: one.weight ? `×${number(one.weight)}` : "", kind });
   return [
     { key: "name", text: "Node", kind: "name" },
-    { key: "rank", text: "Rank", kind: "rank" },
-    { key: "total", text: "Total", kind: "rank" },
+    ...(columns.isRanked ? [{ key: "rank", text: "Rank", kind: "rank" }, { key: "total", text: "Total", kind: "rank" }] : []),
     ...columns.filters.map(plugin("f", "plugin filter")),
     ...columns.scores.map(plugin("s", "plugin score")),
   ];

@@ -127,7 +127,7 @@ export class Sheet {
     const [a, b] = this.#picked;
     if (b === undefined) return this.compared.replaceChildren(a === undefined ? "" : el("p", { class: "quiet" }, `Tick another node to compare ${this.columns.names[a]} with.`));
     const { columns } = this;
-    const rows = [["Rank", ...[a, b].map((n) => number(columns.rank[n] || null)), ""], ["Total", ...numbers(columns.total(a), columns.total(b))]];
+    const rows = columns.isRanked ? [["Rank", ...[a, b].map((n) => number(columns.rank[n] || null)), ""], ["Total", ...numbers(columns.total(a), columns.total(b))]] : [];
     const scored = columns.feasible(a) && columns.feasible(b) ? [...columns.scores] : [];
     for (const filter of columns.filters) {
       const said = [a, b].map((node) => worded(columns.verdict(filter, node)));

@@ -326,5 +326,24 @@ def test_colour_of_a_score_says_what_decided(pages: Pages, service: Service) -> 
     assert cells == [["s1"], ["b1"], ["b5"]]
 
 
+@pytest.mark.parametrize(("is_placed", "places"), [(True, ["Rank", "Total"]), (False, [])], ids=["placed", "waiting"])
+def test_ranks_and_totals_have_columns_if_a_node_has_them(
+    pages: Pages, service: Service, is_placed: bool, places: list[str]
+) -> None:
+    names = [node["metadata"]["name"] for node in NODES]
+    table = a_table(names)
+    if is_placed:
+        placed = a_decision(pod="db-0", nodes=names)
+        service.stored(rows(table), placed, bound(placed, table, sequence=2))
+    else:
+        rejected = {name: {"NodeResourcesFit": INSUFFICIENT_CPU} for name in names}
+        service.stored(rows(table), a_decision(pod="db-0", nodes=names, rejected=rejected))
+    page = pages.open("view=decision&namespace=shop&name=db-0")
+    heads = page.locator("table.heat thead .rank button").all_inner_texts()
+    assert [head.removesuffix(" ▲") for head in heads] == places
+    widths = page.locator("table.heat tbody tr:has(button)").evaluate_all("rows => rows.map((row) => row.cells.length)")
+    assert set(widths) == {page.locator("table.heat thead tr:last-child th").count()}
+
+
 COLOURS = r"""rows => rows.filter((row) => row.querySelector("button"))
   .map((row) => [...row.cells].map((cell) => cell.className).filter((name) => /^[sb]\d$/.test(name)))"""
