@@ -941,6 +941,18 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"metrics API|metrics\.k8s\.io|no metrics returned|did not receive metrics",
             "make the resource metrics API answer: install metrics-server, or see why it does not run",
         ),
+        (
+            r"scale is missing a selector",
+            "let the scale subresource of {owner} state its selector (labelSelectorPath), by which pods are counted",
+        ),
+        (
+            r"current scale:.*(?:not found|no matches|could not find)",
+            "correct scaleTargetRef of the autoscaler: what it names does not exist or cannot be scaled",
+        ),
+        (
+            r"update the target scale",
+            "let the API server accept the new number of pods: see its words, such as a webhook's or a policy's",
+        ),
     ),
 }
 
