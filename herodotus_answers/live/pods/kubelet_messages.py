@@ -337,7 +337,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (r"no space left on device", "free disk space on {node}"),
         (
             r"no command specified",
-            "state the command of {container} in {owner}: the image has none of its own",
+            "state the command of {container} in {owner}: {image} has none of its own",
         ),
         _NO_VIRTUALIZATION,
         (
