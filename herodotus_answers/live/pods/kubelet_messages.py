@@ -760,9 +760,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "drop overhead from {owner}: the RuntimeClass of the pod sets it at admission",
         ),
         (
-            r"must not be provided in pod spec; priority admission",
-            "leave priority and preemptionPolicy out of {owner}: its priorityClassName sets them (a webhook may add"
-            " them)",
+            r"the (?:integer|string) value of (\w+) \(\S+\) must not be provided in pod spec; priority admission",
+            "leave {0} out of {owner}: its priorityClassName, or the default class, sets it; a webhook may add it",
         ),
         (
             r"has TopologyKey (\S+) but only key (\S+) is allowed",

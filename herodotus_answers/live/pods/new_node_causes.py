@@ -41,6 +41,11 @@ Json = dict[str, Any]
 _USUAL: Final = timedelta(minutes=5)
 _NOMINATED: Final = re.compile(r"\bnodeclaim/(?P<claim>[\w.-]*\w)|\bnode/(?P<node>[\w.-]*\w)")
 _GROUP: Final = re.compile(r"\{(\S+) (\d+)->(\d+)")  # of a TriggeredScaleUp: the group, and its size before and after
+# What cluster-autoscaler and Karpenter say of groups that may not grow.
+_LIMIT: Final = re.compile(
+    r"max (?:node group size|limit|cluster \S+(?: \S+)? limit)(?: is)? reached"
+    r'|exceed limits for nodepool:? "?(?P<pool>[\w.-]+)'
+)
 _MACHINES: Final = ("MachineSet", "MachineDeployment", "MachinePool")
 _STATUS: Final = "cluster-autoscaler-status"  # the ConfigMap that cluster-autoscaler's events about groups are about
 _STEPS: Final = {  # of a NodeClaim, in their order, with what is so as long as one is not True
@@ -67,8 +72,27 @@ def find_new_node_causes(pod: Json, objects: ClusterObjects, now: datetime) -> I
         text = f"{read_reporter(failed)} could not add a node for it{format_ago(at, now)}: {message}"
         remedies = [make_remedy(find_remedy("new-node", message, machine="the node group"))]
         yield make_cause("new-node-failed", text, name_event(failed), at=at, remedies=remedies)
-    elif scaled is not None:
+    elif scaled is not None and not _is_before(scaled, newest.get("NotTriggerScaleUp")):
         yield from _explain_scale_up(scaled, objects, now)
+    else:
+        yield from _find_limits(events, now)
+
+
+def _find_limits(events: list[Json], now: datetime) -> Iterator[LiveCause]:
+    """Yield the cause that groups are at a limit, if the last event of an autoscaler that refuses a node says so."""
+    refusals = [event for event in events if event["reason"] in ("NotTriggerScaleUp", "FailedScheduling")]
+    message, at = (clean(refusals[-1].get("message")), read_event_time(refusals[-1])) if refusals else ("", "")
+    if not (match := _LIMIT.search(message)):
+        return
+    who = read_reporter(refusals[-1])
+    text = f"{who} adds no node for it, last{format_ago(at, now)}: {message}"
+    what = "raise the maximum size of a node group that the pod fits: groups at their maximum are left out"
+    if match["pool"]:
+        what = f"raise spec.limits of NodePool {match['pool']}, if it may grow"
+    elif "cluster" in match[0]:
+        what = "raise the limit of the whole cluster in cluster-autoscaler's configuration, such as --cores-total"
+    remedies = [make_remedy(f"{what} (whoever runs the cluster)")]
+    yield make_cause("new-node-refused", text, name_event(refusals[-1]), at=at, remedies=remedies)
 
 
 def _is_before(event: Json, other: Json | None) -> bool:

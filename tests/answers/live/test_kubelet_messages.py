@@ -360,8 +360,8 @@ FACTS = {
         ("admission", "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec", "drop the node selector a"),
         (
             "admission",
-            "must not be provided in pod spec; priority admission controller computed 1",
-            "leave priority and",
+            "the integer value of priority (0) must not be provided in pod spec; priority admission controller",
+            "leave priority out of Deployment/web",
         ),
         ("admission", "Pod's Overhead doesn't match RuntimeClass's defined Overhead", "drop overhead"),
         (

@@ -157,3 +157,21 @@ def test_failed_scale_up_counts_until_the_next() -> None:
     failed = an_event("FailedScaleUp", "GCE quota exceeded", "cluster-autoscaler", lastTimestamp=at(8))
     assert first_cause(failed, scale_up(9), old_node())[::2] == ("new-node-failed", first_cause(failed, old_node())[2])
     assert first_cause(failed, scale_up(7), old_node())[0] == "new-node-awaited"
+
+
+@pytest.mark.parametrize(
+    ("reason", "component", "message", "remedy"),
+    [
+        ("NotTriggerScaleUp", "cluster-autoscaler", "1 max node group size reached", "raise the maximum size"),
+        ("NotTriggerScaleUp", "cluster-autoscaler", "2 max cluster cpu limit reached", "raise the limit of the whole"),
+        ("FailedScheduling", "karpenter", 'types exceed limits for nodepool: "a"', "raise spec.limits of NodePool a"),
+        ("NotTriggerScaleUp", "cluster-autoscaler", "2 node(s) had untolerated taint {a: b}", ""),
+    ],
+)
+def test_groups_at_a_limit_are_the_cause_until_one_grows(
+    reason: str, component: str, message: str, remedy: str
+) -> None:
+    refused = an_event(reason, message, component, lastTimestamp=at(2))
+    found = first_cause(refused, old_node())
+    assert (found[0], found[2][: len(remedy)]) == ("new-node-refused" if remedy else "", remedy)
+    assert first_cause(refused, scale_up(1), old_node())[0] == "new-node-awaited"
