@@ -135,7 +135,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "unit-slip": "A request is larger than any node because of its unit.",
     "new-node-awaited": "The node that an autoscaler makes for the pod has not joined.",
     "new-node-failed": "The node that an autoscaler was to make for the pod could not be made.",
-    "new-node-refused": "An autoscaler makes no node for the pod, because groups are at a limit.",
+    "new-node-refused": "An autoscaler makes no node for the pod, because groups are at a limit or not ready.",
     "new-node-not-ready": "The node that an autoscaler makes for the pod is not launched, registered or initialized.",
     "node-serverless": "The pod of a DaemonSet is for a node that only takes the pods for which a cloud made it.",
     "node-missing": "The pod is pinned to a node that does not exist.",

@@ -27,6 +27,7 @@ _MAX_REMEDIES = 3
 _ROOMY = 120  # columns of a terminal that hold a column of sources
 # Changes that cost the application or other pods more than what a cause asks for.
 _COSTLY = ("set-request", "set-priority-class")
+_NEW_NODE = "new-node-"  # begins the codes of causes that an autoscaler's machine is late, failed or refused
 # Changes that give up what the pod asks of its neighbours, after which it may run where it is of no use.
 _LOOSENS = ("remove-pod-affinity", "remove-pod-anti-affinity", "set-when-unsatisfiable")
 
@@ -59,7 +60,8 @@ def build_blocks(
     blocks += [labelled_rows(rows)] if rows else []
     proposals = {(each["text"], each["command"]): each for cause in causes for each in cause["remedies"]}
     remedies = list(proposals.values())[:_MAX_REMEDIES]  # two causes may have the same one
-    fixes = _merge_fixes(remedies, proposed or {}, view)
+    is_awaited = any(cause["code"].startswith(_NEW_NODE) for cause in causes)
+    fixes = _merge_fixes(remedies, proposed or {}, view, is_awaited=is_awaited)
     return [*blocks, Blank(), *suggestions.build_fixes(fixes, is_short=is_short)] if fixes else blocks
 
 
@@ -89,12 +91,15 @@ def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
     return [*rows, *([("SEE", cause["inspect"])] if "inspect" in cause else [])]
 
 
-def _merge_fixes(remedies: Sequence[Json], proposed: Json, view: ViewOptions) -> list[suggestions.Fix]:
+def _merge_fixes(
+    remedies: Sequence[Json], proposed: Json, view: ViewOptions, *, is_awaited: bool
+) -> list[suggestions.Fix]:
     """Return the remedies of causes between the suggestions that end the wait by themselves and all others.
 
     A suggestion ends the wait by itself if it is checked, needs no new capacity, and asks no less of other pods. A
-    lower request, or a priority that evicts others, comes after every remedy. If `proposed` has no
-    suggestions, its unchecked changes are returned only if there are no remedies.
+    lower request, or a priority that evicts others, comes after every remedy. So does each change of the application if
+    a new node is awaited (`is_awaited`), on which the pod fits as it is. If `proposed` has no suggestions, its
+    unchecked changes are returned only if there are no remedies.
     """
     of_causes = [
         suggestions.Fix(remedy["text"], remedy["command"], is_checked=bool(remedy.get("checked")))
@@ -108,6 +113,7 @@ def _merge_fixes(remedies: Sequence[Json], proposed: Json, view: ViewOptions) ->
         and "capacity" not in each["costs"]
         and each["kind"] not in _LOOSENS
         and not (remedies and each["kind"] in _COSTLY)
+        and not (is_awaited and "application" in each["costs"])
         for each in given
     ]
     listed = list(zip(is_enough, suggestions.list_fixes(proposed, view), strict=True))

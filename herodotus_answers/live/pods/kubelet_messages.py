@@ -660,6 +660,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "wait until the claim that this one clones has its volume, or see why it has none",
         ),
         (
+            r"requested (?:volume )?size \S+ is less than the size (\S+)",
+            "{remake:with at least the size of its source ({0} bytes)}",
+        ),
+        (
             r"DataSource|snapshot",
             "make what the claim's dataSource names, or {remake:with a dataSource that exists}",
         ),

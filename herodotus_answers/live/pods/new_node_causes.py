@@ -46,6 +46,7 @@ _LIMIT: Final = re.compile(
     r"max (?:node group size|limit|cluster \S+(?: \S+)? limit)(?: is)? reached"
     r'|exceed limits for nodepool:? "?(?P<pool>[\w.-]+)'
 )
+_POOL_LABEL: Final = "karpenter.sh/nodepool"
 _MACHINES: Final = ("MachineSet", "MachineDeployment", "MachinePool")
 _STATUS: Final = "cluster-autoscaler-status"  # the ConfigMap that cluster-autoscaler's events about groups are about
 _STEPS: Final = {  # of a NodeClaim, in their order, with what is so as long as one is not True
@@ -76,6 +77,7 @@ def find_new_node_causes(pod: Json, objects: ClusterObjects, now: datetime) -> I
         yield from _explain_scale_up(scaled, objects, now)
     else:
         yield from _find_limits(events, now)
+    yield from _find_pool(pod, objects, now)
 
 
 def _find_limits(events: list[Json], now: datetime) -> Iterator[LiveCause]:
@@ -93,6 +95,31 @@ def _find_limits(events: list[Json], now: datetime) -> Iterator[LiveCause]:
         what = "raise the limit of the whole cluster in cluster-autoscaler's configuration, such as --cores-total"
     remedies = [make_remedy(f"{what} (whoever runs the cluster)")]
     yield make_cause("new-node-refused", text, name_event(refusals[-1]), at=at, remedies=remedies)
+
+
+def _find_pool(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
+    """Yield the cause that the NodePool whose nodes the pod selects is not ready, so that Karpenter leaves it out."""
+    name = (pod["spec"].get("nodeSelector") or {}).get(_POOL_LABEL)
+    pools = objects.list_objects("NodePool", fields=f"metadata.name={name}", is_optional=True).items if name else []
+    for pool in pools:
+        conditions = read_conditions(pool)
+        ready = conditions.get("Ready") or {}
+        if pool["metadata"]["name"] != name or ready.get("status") != "False":
+            continue
+        stuck = next(
+            (each for each in conditions.values() if each.get("status") == "False" and each is not ready), ready
+        )
+        why = ": ".join(filter(None, (str(stuck.get("type")), clean(stuck.get("message")))))
+        at = ready.get("lastTransitionTime")
+        text = f"NodePool {name}, whose nodes the pod selects, is not ready{format_since(at, now)} ({why}): Karpenter"
+        text += " makes no node of it"
+        reference = (((pool.get("spec") or {}).get("template") or {}).get("spec") or {}).get("nodeClassRef") or {}
+        node_class = " ".join(filter(None, (reference.get("kind"), reference.get("name")))) or "its NodeClass"
+        remedies = [
+            make_remedy(f"make NodePool {name} ready: see the conditions of {node_class} (whoever runs the cluster)")
+        ]
+        of, source = f"NodePool/{name}", "NodePool status.conditions[Ready]"
+        yield make_cause("new-node-refused", text, source, of=of, at=at, remedies=remedies)
 
 
 def _is_before(event: Json, other: Json | None) -> bool:

@@ -51,7 +51,7 @@ from herodotus_answers.live.workloads.workload_autoscaler import explain_autosca
 from herodotus_answers.live.workloads.workload_events import build_timeline, find_refusal
 from herodotus_answers.live.workloads.workload_pods import Problems, explain_failed_pod, find_problems
 from herodotus_answers.quantities import read_quantity
-from herodotus_record.node_labels import is_same_platform
+from herodotus_record.node_labels import is_same_platform, names_identity
 from herodotus_record.units import begin_sentence, describe_all
 
 if TYPE_CHECKING:
@@ -294,9 +294,13 @@ def _explain_no_node(situation: Situation) -> LiveCause:
     text = f"no node matches its node selector, affinity and tolerations ({reasons or 'as its controller reports'})"
     tainted = {name for each in situation.skipped if each["code"] == "taint" for name in each["nodes"]}
     nodes = [node for node in listed.items if node["metadata"]["name"] in tainted]
-    remedy = _correct_platform(situation.workload, listed.items) or make_remedy(
-        "label a node that is to have a pod as the template asks, or change the template"
-    )
+    advice = "label a node that is to have a pod as the template asks, or change the template"
+    if names_identity(reasons):
+        advice = (
+            "see whether what sets the label runs, such as a cloud or an agent on the nodes; if none is to have it,"
+        )
+        advice += " nothing is missing"
+    remedy = _correct_platform(situation.workload, listed.items) or make_remedy(advice)
     return make_cause(
         "no-node-selected", text, source, remedies=[advise_toleration(situation.workload.object, nodes) or remedy]
     )

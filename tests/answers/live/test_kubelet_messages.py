@@ -289,6 +289,11 @@ FACTS = {
         ("end", "exit code 126: iptables validation failed", "network plugin of the mesh"),
         ("end", "exit code 127: my own words", ""),
         ("end", "exit code 137: ", "kernel log of n1"),
+        (
+            "provision",
+            "error getting handle for DataSource: requested volume size 10 is less than the size 20 for the source",
+            "make claim data anew with at least the size of its source (20 bytes)",
+        ),
         ("provision", "claim Selector is not supported", "make claim data anew without selector"),
         ("provision", 'provisioner but StorageClass "a" has mount options [ro]', "gold anew without the mountOptions"),
         (

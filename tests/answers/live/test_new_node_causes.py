@@ -175,3 +175,28 @@ def test_groups_at_a_limit_are_the_cause_until_one_grows(
     found = first_cause(refused, old_node())
     assert (found[0], found[2][: len(remedy)]) == ("new-node-refused" if remedy else "", remedy)
     assert first_cause(refused, scale_up(1), old_node())[0] == "new-node-awaited"
+
+
+def test_pool_that_is_selected_and_not_ready_makes_no_node() -> None:
+    conditions = [
+        {"type": "NodeClassReady", "status": "False", "message": "SubnetsReady=False"},
+        {"type": "Ready", "status": "False", "message": "NodeClassReady=False", "lastTransitionTime": at(7)},
+    ]
+    reference = {"kind": "EC2NodeClass", "name": "private"}
+    pool = {
+        "kind": "NodePool",
+        "metadata": {"name": "gpu"},
+        "spec": {"template": {"spec": {"nodeClassRef": reference}}},
+        "status": {"conditions": conditions},
+    }
+    selector = {"karpenter.sh/nodepool": "gpu"}
+    pod = a_pod(node="", nodeSelector=selector, status_conditions=[UNSCHEDULABLE])
+    first = find_state(pod, a_cluster(pod, pool, old_node()), NOW)["causes"][0]
+    assert first["code"] == "new-node-refused"
+    assert (
+        "NodePool gpu, whose nodes the pod selects, is not ready for 7m (NodeClassReady: SubnetsReady" in first["text"]
+    )
+    assert "EC2NodeClass private" in first["remedies"][0]["text"]
+    conditions[1]["status"] = "True"
+    codes = [cause["code"] for cause in find_state(pod, a_cluster(pod, pool, old_node()), NOW)["causes"]]
+    assert "new-node-refused" not in codes
