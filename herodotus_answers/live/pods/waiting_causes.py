@@ -65,7 +65,7 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects, now: datetime) -> li
 
     `now` is the time to which ages refer.
     """
-    finder = _Finder(pod, objects)
+    finder, new_nodes = _Finder(pod, objects), list(find_new_node_causes(pod, objects, now))
     return [
         *finder.find_group(),
         *find_claim_causes(pod, objects),
@@ -77,8 +77,8 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects, now: datetime) -> li
         *finder.find_unit_slips(),
         *finder.find_nodes(),
         *finder.find_serverless_node(),
-        *finder.find_labels(),
-        *find_new_node_causes(pod, objects, now),
+        *new_nodes,
+        *(() if new_nodes else finder.find_labels()),  # a new node may bring the label
     ]
 
 
