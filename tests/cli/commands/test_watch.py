@@ -265,7 +265,7 @@ def test_an_error_is_printed_without_a_header(service: Service, capsys: pytest.C
 def test_local_mode_has_no_decisions_to_watch_and_prints_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     ran = command("watch", "-n", "shop", "--local")
     assert (ran.code, ran.out) == (1, "")
-    assert "Local mode keeps no decisions" in capsys.readouterr().err
+    assert "needs past decisions, and local mode has none" in capsys.readouterr().err
 
 
 def test_the_header_is_printed_once(service: Service) -> None:
