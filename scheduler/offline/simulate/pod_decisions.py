@@ -1,6 +1,6 @@
 """Why a pod has one node with one variant of the scheduler, and another node with another.
 
-    comparison = compare_decisions(paths, (first, second), registry, seed, removed_nodes, "shop/web-1", report)
+    comparison = compare_decisions(question, (first, second), registry, report)
 
 Owns: which attempts of the two runs are compared, and their records. Does not own: a run (`simulation`), the sentences
 about two decisions (`herodotus_answers.comparison`).
@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 from herodotus_answers.comparison import PodComparison, build_pod_comparison
 from herodotus_answers.simulation_questions import SimulationQuestion
 from herodotus_record.codec import fill_derived
-from herodotus_record.model import AttemptKey, Code, Decision, NodeTable, Outcome, Source, Times
+from herodotus_record.model import POD_GROUP_PHASE, AttemptKey, Code, Decision, NodeTable, Outcome, Source, Times
+from scheduler.backend.pod_groups.placing import UNSCHEDULABLE
 from scheduler.config import Registry
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects.pod import PodInfo
@@ -34,16 +35,15 @@ _IDS: Final = uuid.UUID("9f0d1b7e-6c1c-4a52-9a3c-3f3c3d0e6b55")  # the name spac
 
 
 class SimulatedDecision(NamedTuple):
-    """The record of a simulated attempt, with the nodes as they were then. Implements `RecordedDecision`."""
+    """The record of a simulated attempt, with the nodes as they were then. Implements `RecordedDecision`.
+
+    `node` is the node that got the pod, or "" if none did.
+    """
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
-
-    @property
-    def node(self) -> str:
-        """Return the chosen node, or "" if there was none."""
-        return "" if self.decision.chosen is None else self.table.names[self.decision.chosen]
+    node: str
 
 
 class PodDecisions:
@@ -75,7 +75,14 @@ class PodDecisions:
         """Count nothing."""
 
     def decided(self, now_s: float, pod: PodInfo, node: str) -> None:
-        """Count nothing: `observe` gets the attempt."""
+        """Note that the pod did not get the node that `observe` saw, because its group was not placed."""
+        last = self.decisions[-1] if self.decisions and pod.full_name == self._pod else None
+        if last is None or node or not last.node:
+            return
+        self.decisions.pop()
+        if not self.decisions or self.decisions[-1].node:
+            outcome = _build_outcome(last.decision, last.node, POD_GROUP_PHASE, Code.UNSCHEDULABLE, UNSCHEDULABLE)
+            self.decisions.append(last._replace(outcomes=(outcome,), node=""))
 
     def preempted(self, now_s: float, victim: PodInfo) -> None:
         """Count nothing."""
@@ -101,8 +108,8 @@ class PodDecisions:
             build.describe_scheduler(profile.scheduler_name, self._variant, profile.rules),
         )
         decision = fill_derived(build.decision(data, identity))
-        outcomes = (_build_binding(decision, node),) if node else ()
-        return SimulatedDecision(decision, outcomes, table)
+        outcomes = (_build_outcome(decision, node, "Bind", Code.SUCCESS),) if node else ()
+        return SimulatedDecision(decision, outcomes, table, node)
 
 
 def compare_decisions(
@@ -144,17 +151,17 @@ def _select_pair(
     return first[-1], second[-1]
 
 
-def _build_binding(decision: Decision, node: str) -> Outcome:
-    """Return the outcome of a simulated decision: the pod is bound at the same moment."""
+def _build_outcome(decision: Decision, node: str, phase: str, status: Code, message: str = "") -> Outcome:
+    """Return the outcome of a simulated decision, which comes at the same moment."""
     return Outcome(
         incarnation="",
         sequence=decision.sequence,
         decision_id=decision.id,
         decision_sequence=decision.sequence,
-        phase="Bind",
-        status=Code.SUCCESS,
+        phase=phase,
+        status=status,
         node=node,
-        message="",
+        message=message,
         at_us=decision.times.started_us,
         duration_s=0.0,
         final=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from herodotus_answers.comparison import PodComparison
 from herodotus_answers.simulation_questions import SimulationQuestion
@@ -15,8 +16,9 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.comparison import Variant
 from scheduler.offline.simulate.pod_decisions import compare_decisions
 from scheduler.offline.simulate.virtual_cluster import SimulationError
-from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, write_trace
+from scheduler.offline.traces.document import Event, NodeAdded, ObjectSet, PodArrived, write_trace
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
+from tests.support.pod_group_loop import GATES, a_group
 
 STOCK = Variant("stock", "", Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),)))
 PACKED = Variant(
@@ -84,6 +86,18 @@ def test_a_pod_that_was_on_its_node_from_the_first_has_no_decision(tmp_path: Pat
     there = PodArrived(0.0, make_pod("there").request(cpu="1").obj(), 0.0, "a", was_on_node=True)
     with pytest.raises(SimulationError, match="on its node from the first"):
         compare(tmp_path, "there", joins("a"), there)
+
+
+def test_a_pod_whose_group_is_not_placed_did_not_get_the_node_of_its_attempt(tmp_path: Path) -> None:
+    variants = tuple(
+        Variant(name, "", replace(STOCK.config, feature_gates={**GATES, "GangScheduling": name == "gangs"}))
+        for name in ("gangs", "alone")
+    )
+    member = make_pod("member").request(cpu="1").with_spec(schedulingGroup={"podGroupName": "g"})
+    large = make_pod("large").request(cpu="8").with_spec(schedulingGroup={"podGroupName": "g"})
+    events = [ObjectSet(0.0, a_group("g", 2)), joins("a"), arrives(1, member), arrives(1, large)]
+    document = compare(tmp_path, "member", *events, variants=variants)
+    assert [(pod["attempt"]["number"], pod["state"]) for pod in document["pods"]] == [(1, "Unschedulable"), (1, "Bound")]
 
 
 @pytest.mark.parametrize("variants", [(STOCK,), (STOCK, PACKED, STOCK)])
