@@ -6,17 +6,20 @@ Owns: where a trace is divided, how its arrivals are drawn. Does not own: the st
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from scheduler.config import Configuration, Registry
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.simulate.virtual_cluster import SimulationError
-from scheduler.offline.traces.document import Event, PodArrived, sort_events
+from scheduler.offline.traces.document import Event, ObjectSet, PodArrived, sort_events
+
+_Unit = tuple[str, str, str]  # namespace, and a controller or PodGroup, or the UID of a single pod
 
 
 def find_median_arrival(events: Sequence[Event]) -> float:
@@ -44,29 +47,49 @@ def split_trace(
 def draw_sample(events: Sequence[Event], seed: int) -> list[Event]:
     """Return events in which the controllers of decided pods are drawn at random with replacement.
 
-    As many are drawn as there are, and each comes with all its pods; a pod without a controller is drawn alone. Pods
-    of DaemonSets and static pods stay as they are, because each belongs to a node. So do nodes.
+    As many are drawn as there are, and each comes with all its pods; a pod without a controller is drawn alone, and a
+    pod group as a whole, which has a PodGroup of its own each time. Pods of DaemonSets and static pods stay as they
+    are, because each belongs to a node. So do nodes.
     """
-    pods: dict[tuple[str, str, str], list[PodArrived]] = defaultdict(list)
+    pods: dict[_Unit, list[PodArrived]] = defaultdict(list)
     drawn: list[Event] = []
     for event in events:
         if isinstance(event, PodArrived) and not event.was_on_node and event.owner_kind not in NODE_CONTROLLERS:
             pods[_name_unit(event)].append(event)
         else:
             drawn.append(event)
-    units, draw = [*pods.values()], random.Random(seed)
+    units, draw, draws = [*pods.items()], random.Random(seed), Counter[_Unit]()
     for number in range(len(units)):
-        drawn += [_copy(event, number) for event in draw.choice(units)]
+        unit, members = draw.choice(units)
+        draws[unit] += 1
+        suffix = f"-{number}" if draws[unit] > 1 else ""  # the first keeps the group: it may have pods on nodes
+        drawn += [_copy(event, number, suffix) for event in members]
+        namespace, kind, name = unit
+        if suffix and kind == PodGroup.__name__:
+            groups = (
+                each for each in events if isinstance(each, ObjectSet) and each.name == f"{kind}/{namespace}/{name}"
+            )
+            drawn += [_copy_group(each, suffix) for each in groups]
     return sort_events(drawn)
 
 
-def _name_unit(event: PodArrived) -> tuple[str, str, str]:
-    metadata = event.pod.metadata
+def _name_unit(event: PodArrived) -> _Unit:
+    metadata, group = event.pod.metadata, event.pod.spec.scheduling_group
+    if group is not None:
+        return metadata.namespace, PodGroup.__name__, group.pod_group_name or ""
     owner = event.pod.metadata.controller
     return metadata.namespace, str(owner) if owner else "", "" if owner else metadata.uid
 
 
-def _copy(event: PodArrived, number: int) -> PodArrived:
-    metadata = event.pod.metadata
+def _copy(event: PodArrived, number: int, group_suffix: str) -> PodArrived:
+    metadata, spec = event.pod.metadata, event.pod.spec
     own = replace(metadata, name=f"{metadata.name}-{number}", uid=f"{metadata.uid}/{number}")
-    return replace(event, pod=replace(event.pod, metadata=own))
+    if spec.scheduling_group is not None:
+        name = f"{spec.scheduling_group.pod_group_name}{group_suffix}"
+        spec = replace(spec, scheduling_group=replace(spec.scheduling_group, pod_group_name=name))
+    return replace(event, pod=replace(event.pod, metadata=own, spec=spec))
+
+
+def _copy_group(event: ObjectSet, suffix: str) -> ObjectSet:
+    metadata = event.object.metadata
+    return replace(event, object=replace(event.object, metadata=replace(metadata, name=f"{metadata.name}{suffix}")))

@@ -88,12 +88,16 @@ def test_a_gang_is_placed_in_the_only_rack_with_room() -> None:
         for name, cpu in (("a1", "2"), ("b1", "2"), ("b2", "2"))
     ]
     topology = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
-    events = [group(2, **topology), *racks, *(arrives(1, member(name)) for name in "xy")]
+    events: list[Event] = [group(2, **topology), *racks, *(arrives(1, member(name)) for name in "xy")]
     assert set(run(*events, TopologyAwareWorkloadScheduling=True).node_of.values()) == {"b1", "b2"}
 
 
 def test_equal_seeds_give_equal_courses() -> None:
-    events = [group(2), *(joins(f"n{i}", "8") for i in range(5)), *(arrives(i, member(f"p{i}", "1")) for i in range(9))]
+    events: list[Event] = [
+        group(2),
+        *(joins(f"n{i}", "8") for i in range(5)),
+        *(arrives(i, member(f"p{i}", "1")) for i in range(9)),
+    ]
     assert run(*events).said == run(*events).said
 
 

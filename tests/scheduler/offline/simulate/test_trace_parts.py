@@ -13,8 +13,9 @@ from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.simulate.trace_parts import draw_sample, find_median_arrival, split_trace
 from scheduler.offline.simulate.virtual_cluster import SimulationError
-from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, ObjectSet, PodArrived
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
+from tests.support.pod_group_loop import a_group
 
 CONFIG = Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),))
 
@@ -100,3 +101,23 @@ def test_a_sample_has_whole_workloads_and_everything_else_as_it_was() -> None:
         }
         several.add(str(sorted(origins.items())))
     assert len(several) > 10
+
+
+def test_a_sample_has_whole_pod_groups_each_with_an_object_of_its_own() -> None:
+    group = ObjectSet(0.0, a_group("g", 2))
+    members = [
+        arrives(3, make_pod(name).owner("Job", name).with_spec(schedulingGroup={"podGroupName": "g"})) for name in "ab"
+    ]
+    several = set[int]()
+    for seed in range(10):
+        sample = draw_sample([joins("n", "4"), group, *members, arrives(5, make_pod("alone"))], seed)
+        of_group = Counter(
+            each.pod.spec.scheduling_group.pod_group_name
+            for each in sample
+            if isinstance(each, PodArrived) and each.pod.spec.scheduling_group is not None
+        )
+        names = {each.object.metadata.name for each in sample if isinstance(each, ObjectSet)}
+        assert names == {"g", *of_group}
+        assert set(of_group.values()) <= {2}
+        several.add(len(of_group))
+    assert several == {0, 1, 2}
