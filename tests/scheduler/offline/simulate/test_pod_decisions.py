@@ -95,7 +95,7 @@ def test_a_pod_whose_group_is_not_placed_did_not_get_the_node_of_its_attempt(tmp
     )
     member = make_pod("member").request(cpu="1").with_spec(schedulingGroup={"podGroupName": "g"})
     large = make_pod("large").request(cpu="8").with_spec(schedulingGroup={"podGroupName": "g"})
-    events = [ObjectSet(0.0, a_group("g", 2)), joins("a"), arrives(1, member), arrives(1, large)]
+    events: list[Event] = [ObjectSet(0.0, a_group("g", 2)), joins("a"), arrives(1, member), arrives(1, large)]
     document = compare(tmp_path, "member", *events, variants=variants)
     assert attempts(document)[1] == (1, "a")
     assert [pod["state"] for pod in document["pods"]] == ["Unschedulable", "Bound"]
