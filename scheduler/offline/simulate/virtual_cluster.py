@@ -75,7 +75,7 @@ class SimulatedAttempt(NamedTuple):
 class VirtualCluster:
     """The state of a simulated cluster. `now_s` is in seconds since the start of the trace.
 
-    `arrivals` has the pods that wait or run, by UID. `queue` has those that wait.
+    `arrivals` has the pods that wait or run, by UID. `queue` has those that wait. `state` is what plugins see of it.
     """
 
     def __init__(self, config: Configuration, registry: Registry, *, starts_pods: bool = True) -> None:
