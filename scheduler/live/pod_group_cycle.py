@@ -101,7 +101,7 @@ class PodGroupCycles:
         """Prepare without deciding. `evict` starts the evictions of the victims of a group as a whole."""
         self._scheduler, self._stages, self._evict = scheduler, stages, evict
         self._decider = PodGroupDecider(
-            scheduler.cluster, scheduler.framework, _MemberStages(cycles, stages), random.Random()
+            scheduler.cluster, scheduler.framework, _MemberStages(cycles, stages), random.Random(random.getrandbits(64))
         )
         self._written: dict[str, PodGroupCondition] = {}  # the last condition, by the UID of the group
 
