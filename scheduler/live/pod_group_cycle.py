@@ -18,7 +18,7 @@ from herodotus_record import klog
 from herodotus_record.model import POD_GROUP_PHASE, Code, Decision, PodGroupCycle
 from scheduler.backend.attempt_failure import AttemptFailure
 from scheduler.backend.pod_groups.cycle import PodGroupDecider, explain_failure, find_name_conflict, pop_members
-from scheduler.backend.pod_groups.placing import GroupMember, MemberInput, PodGroupResult, Refusal
+from scheduler.backend.pod_groups.placing import GroupMember, MemberInput, PhaseRejection, PodGroupResult
 from scheduler.backend.queue import QueuedPod
 from scheduler.engine.framework.writes import PodGroupCondition
 from scheduler.engine.objects.pod import PodGroupKey
@@ -78,7 +78,7 @@ class _MemberStages:
     def assume(self, member: ScheduledMember) -> None:
         member.binding = self._cycles.assume(member.queued, member.result, member.decision, member.node)
 
-    def reject(self, member: ScheduledMember, refusal: Refusal) -> AttemptFailure:
+    def reject(self, member: ScheduledMember, refusal: PhaseRejection) -> AttemptFailure:
         assert member.binding is not None
         binding, member.binding = member.binding, None
         return self._cycles.reject(binding, refusal.phase, refusal.verdict)

@@ -84,7 +84,7 @@ class GroupMember:
 Member = TypeVar("Member", bound=GroupMember)
 
 
-class Refusal(NamedTuple):
+class PhaseRejection(NamedTuple):
     """The phase, Reserve or Permit, in which a plugin rejected a pod, and its verdict."""
 
     phase: str
@@ -103,7 +103,7 @@ class MemberStages(Protocol[Member]):
     def assume(self, member: Member) -> None:
         """Count the pod on the member's node in the cache."""
 
-    def reject(self, member: Member, refusal: Refusal) -> AttemptFailure:
+    def reject(self, member: Member, refusal: PhaseRejection) -> AttemptFailure:
         """Undo the assumption of a pod that a plugin refused, and return its failure."""
 
     def undo(self, member: Member) -> None:
@@ -239,7 +239,7 @@ class GroupPlacer(Generic[Member]):
         self._stages.assume(member)
         pod = replace(member.queued.pod, running=True)
         permit = _run_reserve_and_permit(self._framework(pod), result.state, pod, member.node)
-        if isinstance(permit, Refusal):
+        if isinstance(permit, PhaseRejection):
             member.failure = self._stages.reject(member, permit)
             member.node = ""
         else:
@@ -285,7 +285,7 @@ class GroupPlacer(Generic[Member]):
         cache.assume(pod, node)
         self._cluster.nominator.hide(pod.uid)
         permit = _run_reserve_and_permit(framework, result.state, pod, node)
-        if not isinstance(permit, Refusal):
+        if not isinstance(permit, PhaseRejection):
             trial.is_schedulable = trial.is_schedulable or not permit
             assumed.append(each)
             return
@@ -302,16 +302,16 @@ class GroupPlacer(Generic[Member]):
 
 def _run_reserve_and_permit(
     framework: Framework, state: CycleState, pod: PodInfo, node: str
-) -> Refusal | dict[str, Wait]:
+) -> PhaseRejection | dict[str, Wait]:
     """Run Reserve and Permit for an assumed pod.
 
-    Return the waits of Permit plugins by plugin name ({}: none waits), or a Refusal if a plugin rejects the pod.
+    Return the waits of Permit plugins by plugin name ({}: none waits), or a PhaseRejection if a plugin rejects the pod.
     """
     refusal = framework.run_reserve(state, pod, node)
     if refusal is not None:
-        return Refusal("Reserve", refusal)
+        return PhaseRejection("Reserve", refusal)
     permit = framework.run_permit(state, pod, node)
-    return Refusal("Permit", permit) if isinstance(permit, PluginVerdict) else permit
+    return PhaseRejection("Permit", permit) if isinstance(permit, PluginVerdict) else permit
 
 
 def _format_error(message: str) -> str:

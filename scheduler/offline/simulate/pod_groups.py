@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from herodotus_record.model import PodGroupCycle
 from scheduler.backend.attempt_failure import AttemptFailure
-from scheduler.backend.pod_groups.placing import GroupMember, MemberInput, Refusal
+from scheduler.backend.pod_groups.placing import GroupMember, MemberInput, PhaseRejection
 from scheduler.backend.queue import QueuedPod
 from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt, VirtualCluster
 
@@ -34,7 +34,7 @@ class SimulatedStages:
     def assume(self, member: GroupMember) -> None:
         self._cluster.assume(member.queued.pod, member.node)
 
-    def reject(self, member: GroupMember, refusal: Refusal) -> AttemptFailure:
+    def reject(self, member: GroupMember, refusal: PhaseRejection) -> AttemptFailure:
         self.undo(member)
         rules = self._cluster.framework(member.queued.pod).profile.rules
         return AttemptFailure.from_refusal(refusal.verdict, refusal.phase, rules)
