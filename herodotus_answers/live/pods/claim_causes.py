@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages import find_remedy
+from herodotus_answers.live.messages.volumes import LACKS_SPACE
 from herodotus_answers.live.node_rules import describe_terms, list_required_terms, matches_any_term, read_labels
 from herodotus_answers.live.objects import HOSTNAME
 from herodotus_answers.live.pod_facts import (
@@ -29,7 +31,6 @@ from herodotus_answers.live.pod_facts import (
     name_source,
 )
 from herodotus_answers.live.pods.attachment_causes import list_users
-from herodotus_answers.live.pods.kubelet_messages import LACKS_SPACE, find_remedy
 from herodotus_answers.live.unit_slips import describe_slip
 from herodotus_answers.quantities import format_available_amount, read_quantity
 

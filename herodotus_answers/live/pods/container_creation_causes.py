@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages.topics import Topic
 from herodotus_answers.live.pod_facts import (
     ask_for_events,
     clean,
@@ -32,7 +33,6 @@ from herodotus_answers.live.pod_facts import (
 from herodotus_answers.live.pods.attachment_causes import explain_attachment, find_claim
 from herodotus_answers.live.pods.claim_causes import find_claim_causes
 from herodotus_answers.live.pods.kubelet_advice import advise
-from herodotus_answers.live.pods.kubelet_messages import Topic
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects

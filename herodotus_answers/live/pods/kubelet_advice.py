@@ -1,16 +1,17 @@
 """Say what a message of the kubelet, about a pod or one of its containers, asks for in the pod's own cluster.
 
-Owns: the facts about the pod that a remedy names. Does not own: the patterns (`kubelet_messages`). Pure.
+Owns: the facts about the pod that a remedy names. Does not own: the patterns (`messages`). Pure.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.live.messages import find_remedy, find_unregistered_driver
+from herodotus_answers.live.messages.topics import Topic
 from herodotus_answers.live.node_rules import read_labels
 from herodotus_answers.live.pod_facts import Container, make_remedy, name_source
 from herodotus_answers.live.pods.device_plugins import find_excluded_driver
-from herodotus_answers.live.pods.kubelet_messages import Topic, find_remedy, find_unregistered_driver
 from herodotus_answers.live.unit_slips import describe_slip
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Find why the node that an autoscaler makes for a pod is not there: launches that failed, machines that do not join.
 
 Owns: these causes and their remedies. Does not own: verdicts of node groups (`node_groups`), what messages ask for
-(`kubelet_messages`), reading (`cluster_objects`). Pure.
+(`messages`), reading (`cluster_objects`). Pure.
 
 Invariant: a cause follows from what an autoscaler or a controller of machines wrote. Of the events about a pod, only
 the last nomination and the last scale-up count: what was tried before is over.
@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.pod_facts import (
     clean,
     format_ago,
@@ -28,7 +29,6 @@ from herodotus_answers.live.pod_facts import (
     read_conditions,
     read_reporter,
 )
-from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.node_groups import is_of_autoscaler
 from herodotus_answers.quantities import read_quantity
 

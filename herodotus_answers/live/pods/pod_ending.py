@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.node_rules import describe_fault, describe_taint, list_faults, tolerates
 from herodotus_answers.live.objects import find_controller, has_ended, read_owner
 from herodotus_answers.live.pod_facts import (
@@ -36,7 +37,6 @@ from herodotus_answers.live.pod_facts import (
 )
 from herodotus_answers.live.pods.container_ends import find_exits
 from herodotus_answers.live.pods.kubelet_advice import advise
-from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.pods.probe_causes import describe_handler
 from herodotus_answers.live.pods.rejection_causes import (
     advise_on_holders,

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.node_rules import list_required_terms, read_labels
 from herodotus_answers.live.objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.live.pod_facts import (
@@ -30,7 +31,6 @@ from herodotus_answers.live.pod_facts import (
 from herodotus_answers.live.pods.affinity_causes import find_affinity_causes, find_unknown_keys
 from herodotus_answers.live.pods.claim_causes import find_claim_causes
 from herodotus_answers.live.pods.device_plugins import find_excluded_driver, find_missing_plugin, list_open_nodes
-from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.pods.new_node_causes import find_new_node_causes
 from herodotus_answers.live.pods.template_overrides import describe_added_request
 from herodotus_answers.live.unit_slips import find_unit_slip

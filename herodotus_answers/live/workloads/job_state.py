@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.pod_facts import (
     ask_for_events,
     clean,
@@ -23,7 +24,6 @@ from herodotus_answers.live.pod_facts import (
     parse_time,
     read_conditions,
 )
-from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.pods.pod_state import explain_silent_manager
 from herodotus_answers.live.workload_objects import Workload, find_parent, has_ended_job
 from herodotus_answers.live.workloads.cron_schedule import parse_schedule

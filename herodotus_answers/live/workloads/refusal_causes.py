@@ -17,9 +17,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.pod_facts import clean, find_manager, make_cause, make_remedy, quote_patch
 from herodotus_answers.live.pods.claim_causes import describe_finalizers
-from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.service_faults import NO_SERVICE, find_service_fault
 from herodotus_answers.live.workloads.amount_causes import explain_limit_range, explain_quota
 from herodotus_answers.live.workloads.template_changes import Refusal, change_template, is_template_mutable

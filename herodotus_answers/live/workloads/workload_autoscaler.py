@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.objects import find_controller
 from herodotus_answers.live.pod_facts import (
     Owner,
@@ -22,7 +23,6 @@ from herodotus_answers.live.pod_facts import (
     quote_patch,
     read_conditions,
 )
-from herodotus_answers.live.pods.kubelet_messages import find_remedy
 from herodotus_answers.live.workload_objects import find_parent
 from herodotus_answers.live.workloads.workload_events import list_events
 from herodotus_answers.quantities import parse_quantity

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from herodotus_answers.live.pods.kubelet_messages import Topic, find_remedy
+from herodotus_answers.live.messages import find_remedy
+from herodotus_answers.live.messages.topics import Topic
 
 
 class Remade:
