@@ -1,7 +1,7 @@
 """Find the state that a pod is really in, from its object, its events and the objects that it names.
 
 Owns: which state it is, who has to act, and the causes of pods that no scheduler has placed. Does not own: why a pod
-waits for a node beyond the decision (`waiting_causes`), containers (`kubelet_causes`), ends (`pod_ending`), the
+waits for a node beyond the decision (`waiting_causes`), pods on a node (`bound_pods`), ends (`pod_ending`), the
 timeline (`pod_timeline`), codes and their meanings (`codes`), reading (`cluster_objects`), types (`declarations`).
 Pure.
 
@@ -16,14 +16,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
-from herodotus_answers.live.objects import has_ended, is_static, read_scheduler, was_created_with_node
+from herodotus_answers.live.objects import has_ended, read_scheduler, was_created_with_node
 from herodotus_answers.live.pod_facts import (
     change_templates,
     clean,
     find_owner,
     format_ago,
     format_seconds,
-    is_pointer,
     kubectl,
     make_cause,
     make_event_cause,
@@ -54,16 +53,6 @@ _HOLDERS: Final = {
     "device-claim-": "resource claims",
     "claim-template-missing": "resource claims",
 }
-# Causes of pods that do not start, behind which a faulty node may be.
-_NODE_RELATED_CAUSES: Final = (
-    "sandbox-failed",
-    "volume-failed",
-    "devices-failed",
-    "kubelet-event",
-    "kubelet-waits",
-    "image-pull",
-)
-_ENDING_PROBES: Final = ("probe-liveness", "probe-startup")
 # By the domain of a scheduling gate: who removes it.
 _GATE_OWNERS: Final = {
     "kueue.x-k8s.io": "Kueue, when it admits the pod's Workload",
@@ -84,7 +73,9 @@ def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     if has_ended(pod):
         return _find_ended(pod, objects, now)
     if spec.get("nodeName"):
-        return _find_on_node(pod, objects, now)
+        from herodotus_answers.live.pods.bound_pods import find_bound_state
+
+        return find_bound_state(pod, objects, now)
     if spec.get("schedulingGates"):
         return _find_gated(pod, objects, now)
     return _find_waiting(pod, objects, now)
@@ -450,113 +441,6 @@ def _choose_scheduler(pod: Json, scheduler: str, known: list[str], objects: Clus
     owner = find_owner(pod, objects)
     who = f"{owner.label} and its template" if owner else "the pod"
     return [make_remedy(f"create {who} anew with schedulerName: {chosen}; it cannot be changed, or start {scheduler}")]
-
-
-# --- pods with a node -----------------------------------------------------------------------------------------------
-
-
-def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
-    from herodotus_answers.live.pods.container_ends import find_restart_causes
-    from herodotus_answers.live.pods.kubelet_causes import find_debugging_causes, find_start_causes
-    from herodotus_answers.live.pods.outdated_pods import add_outdated
-    from herodotus_answers.live.pods.pod_ending import (
-        describe_eviction_from,
-        find_disruption,
-        find_node_faults,
-        find_node_problem,
-        list_node_repairs,
-    )
-    from herodotus_answers.live.pods.resize_causes import find_resize_causes
-
-    node, phase = pod["spec"]["nodeName"], (pod.get("status") or {}).get("phase") or "Pending"
-    conditions = read_conditions(pod)
-    is_ready = (conditions.get("Ready") or {}).get("status") == "True"
-    problem = find_node_problem(pod, objects, now)
-    if problem is not None:
-        problem["remedies"] = list_node_repairs(pod, objects, problem)
-        if problem["code"] == "node-not-found":
-            headline = f"Bound to {node}, but {problem['text']}. No kubelet runs the pod or reports its state"
-        else:
-            what = (
-                "what its containers do is not known, they may still run" if phase == "Running" else "nothing starts it"
-            )
-            headline = f"{phase} on {node} as last reported: {problem['text']}; {what}"
-            problem["text"] = f"{problem['text']}; {describe_eviction_from(pod, objects, now)}"
-        return make_state("pod-node-lost", headline, "user", [problem], objects.unread)
-    disruption = find_disruption(pod, objects, now)
-    resize = find_resize_causes(pod, objects, now)
-    if phase == "Running" and is_ready:
-        if resize:
-            headline = f"Runs on {node} with its old resources: {resize[0]['text']}"
-            return make_state("pod-resizing", headline, "kubelet", [*resize, *disruption], objects.unread)
-        created = [_explain_node_name(pod)] if was_created_with_node(pod) else []
-        by = ": created with spec.nodeName, so no scheduler decided it" if created else ""
-        if is_static(pod):
-            created, by = (
-                [_explain_static(pod)],
-                f": a static pod, which the kubelet of {node} made from its own manifest",
-            )
-        notable = [*find_debugging_causes(pod, objects, now), *find_restart_causes(pod, objects, now)]
-        by += f"; {notable[0]['text']}" if notable else ""
-        causes = [*notable, *disruption, *created]
-        return make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects.unread)
-    causes = find_start_causes(pod, objects, now)
-    if phase == "Pending" and causes and causes[0]["code"] in _NODE_RELATED_CAUSES:
-        faults = list(find_node_faults(pod, objects))
-        is_advised = any(not is_pointer(remedy) for cause in causes for remedy in cause["remedies"])
-        for cause in faults if is_advised else causes if faults else ():
-            cause["remedies"] = []
-        causes += faults
-    if not any(cause["code"] in _ENDING_PROBES for cause in causes):  # which say why containers were restarted
-        for cause in find_restart_causes(pod, objects, now):
-            was_ready_before = str((conditions.get("Ready") or {}).get("lastTransitionTime") or "") >= str(cause["at"])
-            causes.insert(0 if was_ready_before else len(causes), cause)  # what ended its readiness comes first
-    causes += [*resize, *disruption]
-    if is_static(pod):
-        causes.append(_explain_static(pod))
-    elif was_created_with_node(pod) and not any(cause["code"] == "created-with-node" for cause in causes):
-        causes.append(_explain_node_name(pod))
-    if causes:
-        causes = add_outdated(causes, pod, objects)
-    why = f": {causes[0]['text']}" if causes else ""
-    failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness", "sandbox-remade")
-    if causes and causes[0]["code"] in failing:
-        return make_state("pod-failing", f"On {node}, failing{why}", "user", causes, objects.unread)
-    if resize and causes[0] is resize[0]:
-        return make_state(
-            "pod-resizing", f"Runs on {node} with its old resources{why}", "kubelet", causes, objects.unread
-        )
-    if phase == "Running":
-        return make_state("pod-not-ready", f"Runs on {node}, not ready{why}", "user", causes, objects.unread)
-    actor = "user" if causes and causes[0]["code"] != "kubelet-waits" else "kubelet"
-    waits = _find_waiting_reason(pod)
-    headline = f"Bound to {node}, not running{f' ({waits})' if waits and waits not in why else ''}{why}"
-    return make_state("pod-starting", headline, actor, causes, objects.unread)
-
-
-def _find_waiting_reason(pod: Json) -> str:
-    """Return the reason for which the first container waits, such as ContainerCreating; "" if none is reported."""
-    status = pod.get("status") or {}
-    for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        if reason := ((each.get("state") or {}).get("waiting") or {}).get("reason"):
-            return str(reason)
-    return ""
-
-
-def _explain_node_name(pod: Json) -> LiveCause:
-    node = pod["spec"]["nodeName"]
-    text = f"the pod was created with spec.nodeName {node}, so no scheduler decided it"
-    return make_cause("created-with-node", text, "metadata.managedFields, status.conditions")
-
-
-def _explain_static(pod: Json) -> LiveCause:
-    node = pod["spec"]["nodeName"]
-    text = f"it is a static pod: the kubelet of {node} makes it from a manifest on that node, and no scheduler places"
-    text += " it. Deleting it at the API server changes nothing"
-    remedy = make_remedy(
-        f"change its manifest on {node} (staticPodPath of the kubelet, often /etc/kubernetes/manifests)"
-    )
-    return make_cause("static-pod", text, "metadata.annotations", remedies=[remedy])
 
 
 # --- pods that end --------------------------------------------------------------------------------------------------
