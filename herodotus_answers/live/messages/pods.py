@@ -144,7 +144,7 @@ REMEDIES: Final[RemediesByTopic] = {
             " plugins",
         ),
         (
-            r'plugin type="([^"]+)".*(?:\b429\b|[Tt]oo ?[Mm]any ?[Rr]equests)',
+            r'plugin type="([^"]+)".*(?:\b429\b|too ?many ?requests)',
             "wait: the network plugin {0} on {node} limits how many pods it sets up at once; if it lasts, see its own"
             " pod there",
         ),
