@@ -262,12 +262,6 @@ def test_an_error_is_printed_without_a_header(service: Service, capsys: pytest.C
     assert "no such list" in capsys.readouterr().err
 
 
-def test_local_mode_has_no_decisions_to_watch_and_prints_no_header(capsys: pytest.CaptureFixture[str]) -> None:
-    ran = command("watch", "-n", "shop", "--local")
-    assert (ran.code, ran.out) == (1, "")
-    assert "needs past decisions, and local mode has none" in capsys.readouterr().err
-
-
 def test_the_header_is_printed_once(service: Service) -> None:
     served(service, ("ADDED", watched_decision(8, "Bound")))
     assert [line.startswith("TIME") for line in watched(service)[1]] == [True, False, False, False, False]

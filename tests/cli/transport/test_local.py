@@ -103,6 +103,8 @@ def test_the_past_needs_an_observer(environ: dict[str, str]) -> None:
 def test_local_mode_has_no_past_decisions(environ: dict[str, str]) -> None:
     past = run(environ, "pod", "huge", "--attempts", "--local").stderr
     assert past.startswith("error: this question needs past decisions, and local mode has none\n")
+    watched = run(environ, "watch", "-A", "--local")
+    assert (watched.returncode, watched.stdout) == (1, "")  # no header of a table before the error
 
 
 def test_nothing_is_left_behind(environ: dict[str, str]) -> None:
