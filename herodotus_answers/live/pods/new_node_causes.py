@@ -69,10 +69,7 @@ def find_new_node_causes(pod: Json, objects: ClusterObjects, now: datetime) -> I
     if nominated is not None and not _is_before(nominated, newest.get("FailedScheduling")):
         yield from _explain_nomination(pod, nominated, objects, now)
     if failed is not None and not _is_before(failed, scaled):
-        message, at = clean(failed.get("message")), read_event_time(failed)
-        text = f"{read_reporter(failed)} could not add a node for it{format_ago(at, now)}: {message}"
-        remedies = [make_remedy(find_remedy("new-node", message, machine="the node group"))]
-        yield make_cause("new-node-failed", text, name_event(failed), at=at, remedies=remedies)
+        yield _make_failure(f"{read_reporter(failed)} could not add a node for it", failed, now, "the node group")
     elif scaled is not None and not _is_before(scaled, newest.get("NotTriggerScaleUp")):
         yield from _explain_scale_up(scaled, objects, now)
     else:
@@ -122,6 +119,14 @@ def _find_pool(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[Li
         yield make_cause("new-node-refused", text, source, of=of, at=at, remedies=remedies)
 
 
+def _make_failure(what: str, event: Json, now: datetime, machine: str, of: str | None = None) -> LiveCause:
+    """Return the cause that an event reports: `what` failed, with the remedy for its message about `machine`."""
+    message, at = clean(event.get("message")), read_event_time(event)
+    remedies = [make_remedy(find_remedy("new-node", f"{event['reason']} {message}", machine=machine))]
+    text = f"{what}{format_ago(at, now)}: {message}"
+    return make_cause("new-node-failed", text, name_event(event), of=of, at=at, remedies=remedies)
+
+
 def _is_before(event: Json, other: Json | None) -> bool:
     return other is not None and read_event_time(event) < read_event_time(other)
 
@@ -149,12 +154,8 @@ def _explain_nomination(pod: Json, event: Json, objects: ClusterObjects, now: da
     at = read_event_time(event)
     failed = _find_warning(objects, "NodeClaim", name, at) if name and claim is None else None
     if failed is not None:
-        message, when = clean(failed.get("message")), read_event_time(failed)
-        text = f"NodeClaim {name}, which Karpenter made for it, got no machine{format_ago(when, now)}: {message}"
-        remedies = [make_remedy(find_remedy("new-node", f"{failed['reason']} {message}", machine=f"NodeClaim {name}"))]
-        yield make_cause(
-            "new-node-failed", text, name_event(failed), of=f"NodeClaim/{name}", at=when, remedies=remedies
-        )
+        what = f"NodeClaim {name}, which Karpenter made for it, got no machine"
+        yield _make_failure(what, failed, now, f"NodeClaim {name}", of=f"NodeClaim/{name}")
     elif name and not is_known:
         yield _describe_awaited(f"the node of NodeClaim {name}, which Karpenter makes for it", event, now)
 
@@ -219,13 +220,11 @@ def _explain_scale_up(event: Json, objects: ClusterObjects, now: datetime) -> It
         failed = failed or _find_warning(objects, "ConfigMap", _STATUS, at, about=name)
         if failed is None:
             continue
-        message, when = clean(failed.get("message")), read_event_time(failed)
         involved = failed["involvedObject"]
         of = f"Machine/{involved['name']}" if involved["kind"] == "Machine" else None
-        what = f"Machine {involved['name']}" if of else f"a node of group {name}"
-        text = f"{what}, which the autoscaler asked for, could not be made{format_ago(when, now)}: {message}"
-        remedies = [make_remedy(find_remedy("new-node", f"{failed['reason']} {message}", machine=what))]
-        yield make_cause("new-node-failed", text, name_event(failed), of=of, at=when, remedies=remedies)
+        machine = f"Machine {involved['name']}" if of else f"a node of group {name}"
+        what = f"{machine}, which the autoscaler asked for, could not be made"
+        yield _make_failure(what, failed, now, machine, of=of)
         return
     nodes = objects.list_objects("Node")
     has_come = any(str(node["metadata"].get("creationTimestamp") or "") >= at for node in nodes.items)
