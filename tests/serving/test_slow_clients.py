@@ -26,7 +26,7 @@ from tests.processes import Process, python
 from tests.slow_clients import FLOODS, KINDS, Target
 
 CLIENTS = 100
-RESPONSE_TIMEOUT_S = 5.0  # a response takes milliseconds on an idle machine
+RESPONSE_TIMEOUT_S = 20.0  # a response takes milliseconds on an idle machine, and seconds beside other work
 BATCH = codec.encode(a_table(["worker-1"]).rows(CLUSTER, INCARNATION))
 FRAMES = {"Content-Type": codec.CONTENT_TYPE}
 PREFIX = "/apis/herodotus.dev/v1alpha1"

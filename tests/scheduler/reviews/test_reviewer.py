@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -19,10 +20,12 @@ import sqlalchemy as sa
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_answers.placement_review import REVIEWED
 from herodotus_endpoint.api import reviews
+from herodotus_endpoint.api.review_queue import MAX_WAIT_S
 from herodotus_endpoint.store.schema import REVIEWS as REVIEW_ROWS
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.http import ApiServer
 from herodotus_record.model import Code
+from herodotus_serving.wsgi import CANCELLED
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.objects.autoscaling import NodePool
 from scheduler.engine.records.build import Origin
@@ -57,11 +60,11 @@ class Rig:
     autoscaling: dict[str, list[Any]] = field(default_factory=dict)  # objects by path; absent: not served
     forbidden: tuple[str, ...] = ()  # paths
     extenders: list[Extender] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)  # as if the scheduler's connections were closed
 
     def __post_init__(self) -> None:
-        self.client = ReviewClient(
-            ServiceEndpoint("http://service"), "c1", [PROFILE], httpx.WSGITransport(self.service.client.application)
-        )
+        transport = httpx.WSGITransport(self._service)
+        self.client = ReviewClient(ServiceEndpoint("http://service"), "c1", [PROFILE], transport)
         api = ApiServer(Credentials("http://api", None, dict), transport=httpx.MockTransport(self._api))
         scheduler = self.world.loop.scheduler
         state = ReviewedState(
@@ -72,6 +75,9 @@ class Rig:
             extenders=lambda: self.extenders,
         )
         self.reviewer = ReviewWorker(state, self.client, api, Origin("c1", "here"))
+
+    def _service(self, environ: dict[str, Any], start_response: Any) -> Any:
+        return self.service.client.application(environ | {CANCELLED: self.ended}, start_response)
 
     def _api(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
@@ -478,7 +484,7 @@ def test_a_review_of_the_cluster_ends_when_its_client_disconnects(rig: Rig, monk
 
 def test_a_question_is_answered_at_once_after_and_beside_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind has a request of its own at the service, which holds it until there is a question."""
-    held_s = 12  # the longest that the service holds a request
+    held_s = MAX_WAIT_S
     monkeypatch.setattr("scheduler.reviews.review_client.WAIT_S", held_s)
     may_end = multiprocessing.get_context("fork").Event()
     place = trials.place_pods
@@ -512,8 +518,9 @@ def test_a_question_is_answered_at_once_after_and_beside_others(rig: Rig, monkey
     finally:
         may_end.set()
         rig.reviewer.close()
+        rig.ended.set()
         for thread in rig.reviewer._threads:
-            thread.join(held_s + 2)
+            thread.join(held_s)
     assert max(seconds) < held_s / 2, "no question waits until the request that the service holds is over"
 
 
