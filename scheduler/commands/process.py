@@ -41,7 +41,7 @@ from scheduler.config.rules import override_rules, resolve_rules
 from scheduler.engine.framework.plugin import Handle
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.types import Node, Pod
-from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES, KINDS, WatchedKind
+from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES, KINDS, POD_GROUPS, WatchedKind
 from scheduler.engine.records.build import Origin
 from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.engine.rules import Rules, feature_gates
@@ -58,6 +58,10 @@ from scheduler.serving import port
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 
+_KINDS_OF_GATES: Final = {
+    feature_gates.GENERIC_WORKLOAD: POD_GROUPS,
+    feature_gates.DEVICE_TAINT_RULES: DEVICE_TAINT_RULES,
+}
 WATCHED_PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 CONNECT_BACKOFF_S: Final = (0.5, 10.0)  # while the API server does not answer at start
 AUTHORITY_FILE: Final = "endpoint-ca.crt"  # in the spool directory, the only one that the process may write to
@@ -306,8 +310,8 @@ def _build_spool_error(records: Records, error: OSError) -> StartupError:
 
 
 def list_watched_kinds(rules: Rules) -> tuple[WatchedKind, ...]:
-    """Return the kinds that a process with these rules watches besides nodes, pods and pod groups."""
-    return (*KINDS, DEVICE_TAINT_RULES) if rules.enabled(feature_gates.DEVICE_TAINT_RULES) else KINDS
+    """Return the kinds that a process with these rules watches besides nodes and pods."""
+    return *KINDS, *(kind for gate, kind in _KINDS_OF_GATES.items() if rules.enabled(gate))
 
 
 def build_reflectors(

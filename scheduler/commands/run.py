@@ -41,9 +41,7 @@ from scheduler.engine.framework.sampling import ADAPTIVE
 from scheduler.engine.framework.writes import NoWrites, Writes
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
-from scheduler.engine.objects.watched_kinds import POD_GROUPS, WatchedKind
 from scheduler.engine.records.build import Origin
-from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
@@ -154,6 +152,7 @@ def _schedule(started: StartedScheduler) -> bool:
     health, stop, election = started.health, started.health.stop, started.health.election
     requests, threads = BindRequests(started.recorder), BackgroundThreads(config.parallelism)
     fence = WriteFence(started.leading, _bind_timeout_s(config))
+    kinds = process.list_watched_kinds(resolve_rules(config))
     writes: Writes = NoWrites()
     if not arguments.dry_run_binding:
         writes = ApiWrites(api, started.events, requests, threads, fence)
@@ -173,7 +172,7 @@ def _schedule(started: StartedScheduler) -> bool:
     )
     loop = health.loop = Loop(
         scheduler,
-        {kind.name: kind.decode_as for kind in _watched_kinds(config)},
+        {kind.name: kind.decode_as for kind in kinds},
         dry_run=arguments.dry_run_binding,
         on_synced=process.freeze_heap,
         cache_verifier=_cache_verifier(started),
@@ -188,7 +187,7 @@ def _schedule(started: StartedScheduler) -> bool:
     with ExitStack() as closing:
         tee = closing.enter_context(record_trace(arguments))
         reflectors = process.build_reflectors(
-            api, tee(loop.inbox.put), KeptManifests.from_extenders(config.extenders), _watched_kinds(config)
+            api, tee(loop.inbox.put), KeptManifests.from_extenders(config.extenders), kinds
         )
         if not arguments.dry_run_binding:
             reflectors += build_rejection_reflectors(api, frameworks, health.metrics.kubelet_rejected)
@@ -204,12 +203,6 @@ def _schedule(started: StartedScheduler) -> bool:
         klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
         loop.run(stop)
     return election is not None and election.lost.is_set()
-
-
-def _watched_kinds(config: Configuration) -> tuple[WatchedKind, ...]:
-    rules = resolve_rules(config)
-    groups = (POD_GROUPS,) if rules.enabled(GENERIC_WORKLOAD) else ()
-    return (*process.list_watched_kinds(rules), *groups)
 
 
 def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:

@@ -20,6 +20,12 @@ from typing import Any
 import pytest
 import yaml
 
+from herodotus_record.model import Decision
+from scheduler.config import parse_config
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.traces.document import read_trace
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
 from tests.e2e.pod_group_parity import (
@@ -38,6 +44,7 @@ from tests.e2e.pod_group_parity import (
 from tests.e2e.real_cluster import run_api_server
 from tests.e2e.real_scheduler import GateSettings, KubeScheduler, format_gates
 from tests.processes import Process, eventually, free_port, python
+from tests.scheduler import spools
 
 GROUPS_PER_SEED = 4
 KILLS = int(os.environ.get("GROUP_KILLS", "3"))
@@ -114,6 +121,44 @@ def test_groups_are_placed_as_by_kube_scheduler(real: Cluster, both: str, seed: 
     for number, ours, theirs in differing:
         print(f"group {number} of seed {seed}:\n  {ours}\n  {theirs}")
     assert not differing
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(120)
+def test_a_trace_of_an_observer_has_the_groups_of_kube_scheduler(real: Cluster, both: str, tmp_path: Path) -> None:
+    """A simulation of the trace places the pods of the gang on the same nodes, one on each."""
+    config, trace = tmp_path / "config.yaml", tmp_path / "trace"
+    document = {**configuration(THEIRS), "featureGates": MODES[both]}
+    config.write_text(yaml.safe_dump(document))
+    flags = ("--kubeconfig", str(real.kubeconfig), "--config", str(config), "--trace", str(trace))
+    ports = ("--spool", str(tmp_path / "spool"), "--secure-port", "0")
+    observer = Process("observer", python("scheduler", "observe", *flags, *ports, "-v=3"), tmp_path / "observer.log")
+    namespace = f"traced-{both}"
+    real.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    for i in range(3):
+        body: Json = {"metadata": {"name": f"{namespace}-{i}", "labels": {"traced": both}}}
+        real.create("/api/v1/nodes", {**body, "status": {"allocatable": amounts, "capacity": amounts}})
+    try:
+        observer.wait_for("Everything was listed")
+        group_spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+        real.create(GROUPS.format(namespace), {"metadata": {"name": "g"}, "spec": group_spec})
+        for i in range(3):
+            container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "5"}}}
+            spec: Json = {"containers": [container], "schedulerName": THEIRS, "nodeSelector": {"traced": both}}
+            spec["schedulingGroup"] = {"podGroupName": "g"}
+            real.create(f"/api/v1/namespaces/{namespace}/pods", {"metadata": {"name": f"m{i}"}, "spec": spec})
+        eventually(lambda: len(real.bound(namespace)) == 3, "the gang to be bound")
+        nodes = {pod["spec"]["nodeName"] for pod in real.bound(namespace).values()}
+        spool = tmp_path / "spool"
+        eventually(lambda: {each.pod.name for each in spools.of(Decision, spool)} >= {"m0", "m1", "m2"}, "the records")
+    finally:
+        assert observer.stop() == 0
+    events = read_trace([trace]).events
+    metrics = RunMetrics.from_events(events)
+    TraceSimulation(parse_config(yaml.safe_dump(document)), IN_TREE, 0).run(events, metrics, lambda _: None)
+    assert {node for name, node in metrics.node_of.items() if name.startswith(f"{namespace}/")} == nodes
+    assert len(nodes) == 3
 
 
 @pytest.mark.e2e

@@ -67,7 +67,7 @@ KINDS: tuple[WatchedKind, ...] = (
     WatchedKind("/apis/resource.k8s.io/v1/resourceslices", ResourceSlice),
 )
 
-# Watched by a scheduler whose gate GenericWorkload is on.
+# Watched where the gate GenericWorkload is on.
 POD_GROUPS = WatchedKind("/apis/scheduling.k8s.io/v1alpha2/podgroups", PodGroup)
 # Watched where the gate DRADeviceTaintRules is on. API servers serve this version since v1.37.
 DEVICE_TAINT_RULES = WatchedKind("/apis/resource.k8s.io/v1/devicetaintrules", DeviceTaintRule)

@@ -27,11 +27,12 @@ from scheduler.offline.simulate.following import FollowedAttempt, FollowedTrace
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.simulate.virtual_cluster import SimulatedAttempt
-from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceContent, read_trace
+from scheduler.offline.traces.document import NodeAdded, ObjectSet, PodArrived, TraceContent, read_trace
 from scheduler.offline.traces.records import import_records
 from tests.processes import Process, eventually, python
 from tests.scheduler import spools
 from tests.sim.client import a_node, a_pod
+from tests.support.pod_group_loop import GATES
 
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -213,6 +214,52 @@ def test_records_of_a_scheduler_become_the_trace_that_it_recorded(tmp_path: Path
     config = Configuration(profiles=(ProfileConfig(scheduler_name=NAME),))
     TraceSimulation(config, IN_TREE, 0).run(imported.events, metrics, lambda _: None)
     assert metrics.figures().never_placed == 0
+
+
+def test_an_observer_records_the_groups_that_another_scheduler_places(tmp_path: Path) -> None:
+    """A simulation of its trace places the gang, too, and together."""
+    file, gates = tmp_path / "trace", ("--feature-gates", ",".join(f"{name}=true" for name in GATES))
+    amounts = {"cpu": "4", "memory": "16Gi", "pods": "10"}
+    with SimulatedCluster([a_node("a", allocatable=amounts, capacity=amounts)]) as sim:
+        processes = [
+            Process(
+                command,
+                python(
+                    *("scheduler", command, "--master", sim.url, "--spool", str(tmp_path / command), *gates, *options),
+                    *("--secure-port", "0", "--v", "3"),
+                ),
+                tmp_path / f"{command}.log",
+            )
+            for command, *options in (
+                ("observe", "--schedulers", NAME, "--trace", str(file)),
+                ("run", "--no-leader-elect"),
+            )
+        ]
+        try:
+            for process in processes:
+                process.wait_for('"Add event for node" node="a"')
+            with httpx.Client(base_url=sim.url) as http:
+                spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+                group = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec}
+                path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+                assert http.post(path, json=group).status_code == 201
+                cluster = _Cluster(http)
+                cluster.create(*(pod(f"m{i}", "2", schedulingGroup={"podGroupName": "g"}) for i in range(2)))
+                cluster.settle()
+                eventually(
+                    lambda: {each.pod.name for each in spools.of(Decision, tmp_path / "observe")} == {"m0", "m1"},
+                    "the observer's records",
+                )
+            assert [process.stop() for process in processes] == [0, 0]
+        finally:
+            for process in processes:
+                process.kill_all()
+    trace = read_trace([file])
+    assert "PodGroup/default/g" in [each.name for each in trace.events if isinstance(each, ObjectSet)]
+    metrics = RunMetrics.from_events(trace.events)
+    config = Configuration(feature_gates=GATES, profiles=(ProfileConfig(scheduler_name=NAME),))
+    TraceSimulation(config, IN_TREE, 0).run(trace.events, metrics, lambda _: None)
+    assert metrics.node_of == {"default/m0": "a", "default/m1": "a"}
 
 
 @pytest.mark.parametrize(

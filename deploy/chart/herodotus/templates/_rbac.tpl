@@ -71,6 +71,9 @@ rules:
   resources: [resourceclaims, resourceclaimtemplates, deviceclasses, resourceslices, devicetaintrules]
   verbs: [list, watch]
 - apiGroups: [scheduling.k8s.io]
+  resources: [podgroups]
+  verbs: [list, watch] # with the feature gate GenericWorkload
+- apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [list] # what admission would make of a pod that is only asked about
 # Questions about node groups (scheduler/engine/objects/autoscaling.py); absent kinds do no harm.
