@@ -20,6 +20,7 @@ import argparse
 import re
 import statistics
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +51,8 @@ STRATEGIES: Final = ("LeastAllocated", "MostAllocated")
 _TEXT: Final = r'"((?:[^"\\]|\\.)*)"'
 _BEGUN: Final = re.compile(rf'"Attempting to schedule pod" pod={_TEXT}')
 _SCORED: Final = re.compile(rf'"Calculated node\'s final score for pod" pod={_TEXT} node={_TEXT} score=(-?\d+)')
-_BOUND: Final = re.compile(rf'"Successfully bound pod to node" pod={_TEXT} node={_TEXT}')
+# A pod counts on its node before its binding ends. The end of the log may cut off what became of the binding.
+_BINDING: Final = re.compile(rf'"Attempting to bind pod to node" pod={_TEXT} node={_TEXT}')
 _FAILED: Final = re.compile(rf'"Unable to schedule pod; no fit; waiting" pod={_TEXT}')
 _NOMINATED: Final = re.compile(
     rf'"Updating pod condition and nominated node name" pod={_TEXT} .*nominatedNodeName={_TEXT}'
@@ -58,6 +60,7 @@ _NOMINATED: Final = re.compile(
 _ENDED: Final = re.compile(rf'"Delete event for scheduled pod" pod={_TEXT}')
 _TIME: Final = re.compile(r"[IWE](\d{4} [\d:.]+) ")
 _RESOLUTION_S: Final = 1e-6  # of the log's times
+SETTLE_S: Final = 12.0  # the longest backoff and 2 s: then no binding is under way that the end would cancel
 _FIGURES: Final = ("arrived", "placed", "never_placed", "preempted", "nodes_in_use", "most_nodes_in_use")
 _LARGEST_DIFFERENCE: Final = 0.01
 
@@ -199,6 +202,7 @@ def record_hours(arguments: argparse.Namespace, document: Json, directory: Path)
         processes.append(scheduler)
         scheduler.wait_for("Caches are synced|Starting Kubernetes Scheduler")
         hours.run(arguments.minutes)
+        time.sleep(SETTLE_S)
     finally:
         for process in reversed(processes):
             process.stop()
@@ -229,7 +233,7 @@ class SchedulerLog:
             begun = self._last[match[1]] = KubeSchedulerAttempt(match[1], self._parse_time(line))
             self._first_s.setdefault(begun.pod, begun.at_s)
             attempts.append(begun)
-        elif match := _BOUND.search(line):
+        elif match := _BINDING.search(line):
             self._last[match[1]].node, self._last[match[1]].is_over = match[2], True
         elif match := _FAILED.search(line):
             self._last[match[1]].is_over = True

@@ -26,8 +26,8 @@ def begun(pod: str) -> str:
     return f'"Attempting to schedule pod" pod="default/{pod}"'
 
 
-def bound(pod: str, node: str) -> str:
-    return f'"Successfully bound pod to node" pod="default/{pod}" node="{node}" evaluatedNodes=2 feasibleNodes=1'
+def binding(pod: str, node: str) -> str:
+    return f'"Attempting to bind pod to node" pod="default/{pod}" node="{node}"'
 
 
 def failed(pod: str) -> str:
@@ -70,9 +70,9 @@ LINES = [
     (1.0, begun("large")),
     (1.01, score("large", "a", 7)),
     (1.01, score("large", "b", 7)),
-    (1.02, bound("large", "a")),
+    (1.02, binding("large", "a")),
     (2.0, begun("small")),
-    (2.01, bound("small", "b")),
+    (2.01, binding("small", "b")),
     (3.0, begun("other")),
     (3.01, failed("other")),
     (3.01, nominated("other", "")),
@@ -81,7 +81,7 @@ LINES = [
     (5.01, failed("other")),
     (5.01, nominated("other", "")),
     (6.0, begun("other")),
-    (6.01, bound("other", "a")),
+    (6.01, binding("other", "a")),
     (7.0, begun("unfinished")),
 ]
 
