@@ -55,7 +55,7 @@ class SimulatedClaims:
         attempt, reserved = state.find(ClaimsOfAttempt), state.find(binding.ReservedDevices)
         if attempt is None:
             return
-        for claim in binding.build_bound_claims(attempt, pod, node):
+        for claim in binding.build_bound_claims(attempt, pod, node, self._objects):
             if reserved is not None and attempt.extended in reserved.pending and claim.is_for_extended_resources:
                 reserved.pending[attempt.extended].claim = claim  # which has a name only now
             self._set(claim)

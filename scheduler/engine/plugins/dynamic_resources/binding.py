@@ -82,10 +82,13 @@ def reserve(
     return reserved
 
 
-def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> list[ResourceClaim]:
+def build_bound_claims(
+    attempt: ClaimsOfAttempt, pod: PodInfo, node: str, objects: ClusterObjects
+) -> list[ResourceClaim]:
     """Return the pod's claims as its binding to the node would leave them, without writing to the API server.
 
-    A claim for extended resources is named after the pod.
+    A claim for extended resources is named after the pod. Claims that the pod shares with earlier pods of its group are
+    those of `objects`, because the binding of such a pod has changed them since the attempt.
     """
     on_node, claims = attempt.nodes.get(node, NodeAllocation(())), []
     allocations = dict(zip(attempt.to_allocate(), map(_with_share_ids, on_node.results), strict=False))
@@ -93,6 +96,8 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
         allocation = allocations.get(number)
         if number == attempt.extended and (allocation is None or not allocation.devices.results):
             continue
+        if number in attempt.shared:
+            claim = objects.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace) or claim
         if claim.metadata.name == CLAIM_NAME:
             claim = convert(_build_extended_claim(pod, on_node), ResourceClaim)
             name = f"{pod.name}-extended-resources"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler.offline.simulate.virtual_cluster import SimulationError
 from scheduler.offline.traces.document import Event, ObjectRemoved, ObjectSet, PodArrived
@@ -20,7 +21,8 @@ from tests.scheduler.engine.dra.builders import (
     exactly,
     slice_on,
 )
-from tests.scheduler.offline.simulate.courses import Course, arrives, joins, simulate
+from tests.scheduler.offline.simulate.courses import CONFIG, Course, arrives, joins, simulate
+from tests.support.pod_group_loop import GATES, a_group
 
 GPU = "example.com/gpu"
 TEMPLATE: Json = {
@@ -83,6 +85,17 @@ def test_pods_share_a_named_claim_on_one_node_and_the_last_one_frees_it() -> Non
     assert other == again != node
     course = simulate(*devices("n"), shared, has(TEMPLATE), *pods, arrives(5, templated("x"), 1))
     assert placements(course)[2:] == [(5, "x", "waits"), (22, "x", "n")]
+
+
+def test_the_last_pod_of_a_gang_frees_the_claim_that_its_pods_share() -> None:
+    shared, gang = has(claim("shared", exactly("r"), uid="c1")), ObjectSet(0.0, a_group("g", 2))
+    pods = [
+        arrives(1, claiming(name, resourceClaimName="shared").with_spec(schedulingGroup={"podGroupName": "g"}), runs_s)
+        for name, runs_s in (("a", 20), ("b", 5))
+    ]
+    events: list[Event] = [*devices("n"), shared, has(TEMPLATE), gang, *pods, arrives(10, templated("x"), 1)]
+    course = simulate(*events, config=replace(CONFIG, feature_gates=GATES))
+    assert placements(course) == [(1, "a", "n"), (1, "b", "n"), (10, "x", "waits"), (21, "x", "n")]
 
 
 @pytest.mark.parametrize("ends_s", [None, 20.0])
