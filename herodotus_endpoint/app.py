@@ -52,6 +52,22 @@ _LIVEZ: Final = Route("GET", "/livez", "livez", "Liveness probe.", right=_OPEN, 
 _READYZ: Final = replace(_LIVEZ, path="/readyz", operation_id="readyz", summary="Readiness probe.", errors=(503, 507))
 _OPENAPI: Final = Route("GET", "/openapi.json", "openapi", "This document.", right=_OPEN, pool=PoolKind.DISCOVERY)
 _INDEX: Final = replace(_OPENAPI, path="/", operation_id="index", summary="The routes.")
+_METRICS: Final = Route(
+    "GET", "/metrics", "metrics", "Metrics for Prometheus.", right=Access.URL, document=TEXT, errors=(401, 403, 503)
+)
+_VERSION: Final = Route(
+    "GET",
+    "/version",
+    "version",
+    "The version of the service.",
+    right=_OPEN,
+    document=SERVICE_VERSION.kind,
+    pool=PoolKind.DISCOVERY,
+)
+# The API server forwards only paths of the API group.
+_LISTED_VERSION: Final = replace(
+    _VERSION, path=f"{PREFIX}/{SERVICE_VERSION.plural}", operation_id="listServiceVersions"
+)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -112,17 +128,7 @@ def _service_blueprint(
             raise retry_later(503, describe_failed(failed))
         return Response("ok", content_type="text/plain; charset=utf-8")
 
-    @declare(
-        Route(
-            "GET",
-            "/metrics",
-            "metrics",
-            "Metrics for Prometheus.",
-            right=Access.URL,
-            document=TEXT,
-            errors=(401, 403, 503),
-        )
-    )
+    @declare(_METRICS)
     def exposition() -> Response:
         try:
             metrics.set_sizes(store.reader.measure_sizes(), store.file_bytes())
@@ -136,22 +142,7 @@ def _service_blueprint(
         metrics.database_limit.set(settings.limits.max_bytes)
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
-    route = Route(
-        "GET",
-        "/version",
-        "version",
-        "The version of the service.",
-        right=Access.DISCLOSES_NOTHING,
-        document=SERVICE_VERSION.kind,
-        pool=PoolKind.DISCOVERY,
-    )
-    listed = replace(  # the API server forwards only paths of the API group
-        route,
-        path=f"{PREFIX}/{SERVICE_VERSION.plural}",
-        operation_id="listServiceVersions",
-    )
-
-    @declare(route, listed)
+    @declare(_VERSION, _LISTED_VERSION)
     def version() -> Response:
         document: ServiceVersion = {
             "kind": "ServiceVersion",

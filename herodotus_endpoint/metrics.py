@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -29,74 +30,62 @@ class EndpointMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        r = self.registry
-        self.frames = Counter("herodotus_ingest_frames_total", "New frames stored, by kind.", ["kind"], registry=r)
-        self.duplicates = Counter(
-            "herodotus_ingest_duplicates_total",
-            "Frames that had been stored before and were acknowledged again.",
-            registry=r,
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=SECONDS)
+        # about the database: of the values that worker processes set, the most recent one counts
+        store_gauge = partial(gauge, multiprocess_mode="mostrecent")
+        self.frames = counter("herodotus_ingest_frames_total", "New frames stored, by kind.", ["kind"])
+        self.duplicates = counter(
+            "herodotus_ingest_duplicates_total", "Frames that had been stored before and were acknowledged again."
         )
-        self.future_times = Counter(
+        self.future_times = counter(
             "herodotus_ingest_future_times_total",
             "Frames dated more than a minute ahead of the service's clock, which are stored as of now.",
-            registry=r,
         )
-        self.batches = Counter("herodotus_ingest_batches_total", "Batches stored.", registry=r)
-        self.bytes = Counter("herodotus_ingest_bytes_total", "Bytes of stored batches, unpacked.", registry=r)
-        self.refused = Counter("herodotus_ingest_refused_total", "Batches refused, by cause.", ["cause"], registry=r)
-        self.ingest_seconds = Histogram(
-            "herodotus_ingest_store_seconds", "Storing one batch, commit included.", buckets=SECONDS, registry=r
+        self.batches = counter("herodotus_ingest_batches_total", "Batches stored.")
+        self.bytes = counter("herodotus_ingest_bytes_total", "Bytes of stored batches, unpacked.")
+        self.refused = counter("herodotus_ingest_refused_total", "Batches refused, by cause.", ["cause"])
+        self.ingest_seconds = histogram("herodotus_ingest_store_seconds", "Storing one batch, commit included.")
+        self.request_seconds = histogram(
+            "herodotus_request_seconds", "Answering one request, by route.", ["route", "code"]
         )
-        self.request_seconds = Histogram(
-            "herodotus_request_seconds",
-            "Answering one request, by route.",
-            ["route", "code"],
-            buckets=SECONDS,
-            registry=r,
+        self.pruned = counter("herodotus_pruned_decisions_total", "Decisions deleted by retention.")
+        self.summarised = counter(
+            "herodotus_summarised_decisions_total", "Decisions of which retention left a summary."
         )
-        self.pruned = Counter("herodotus_pruned_decisions_total", "Decisions deleted by retention.", registry=r)
-        self.summarised = Counter(
-            "herodotus_summarised_decisions_total", "Decisions of which retention left a summary.", registry=r
-        )
-        self.tier_decisions = _store_gauge("herodotus_tier_decisions", "Decisions, by what is kept of them.", r, "tier")
-        self.tier_bytes = _store_gauge("herodotus_tier_bytes", "Their size, by what is kept of them.", r, "tier")
-        self.stored = _store_gauge("herodotus_stored", "Rows stored, by kind.", r, "kind")
-        self.missing = _store_gauge("herodotus_missing_sequences", "Frames that were passed over and not explained.", r)
-        self.lost = _store_gauge("herodotus_lost_sequences", "Frames that a gap record says are lost.", r)
-        self.database_up = _store_gauge("herodotus_database_up", "Whether the database can be read: 1, or 0.", r)
-        self.reads = Counter(
+        self.tier_decisions = store_gauge("herodotus_tier_decisions", "Decisions, by what is kept of them.", ["tier"])
+        self.tier_bytes = store_gauge("herodotus_tier_bytes", "Their size, by what is kept of them.", ["tier"])
+        self.stored = store_gauge("herodotus_stored", "Rows stored, by kind.", ["kind"])
+        self.missing = store_gauge("herodotus_missing_sequences", "Frames that were passed over and not explained.")
+        self.lost = store_gauge("herodotus_lost_sequences", "Frames that a gap record says are lost.")
+        self.database_up = store_gauge("herodotus_database_up", "Whether the database can be read: 1, or 0.")
+        self.reads = counter(
             "herodotus_replica_reads_total",
             "Requests of readers, by whether a replica answered or, without a usable one, the primary"
             " (--read-database-url).",
             ["server"],
-            registry=r,
         )
-        self.staleness = _store_gauge(
+        self.staleness = store_gauge(
             "herodotus_replica_staleness_seconds",
             "By how much a replica of the database may be behind; infinite if that is unknown.",
-            r,
-            "replica",
+            ["replica"],
         )
-        self.clock_offset = _store_gauge(
-            "herodotus_clock_offset_seconds", "By how much the wall clock is ahead of the time of retention.", r
+        self.clock_offset = store_gauge(
+            "herodotus_clock_offset_seconds", "By how much the wall clock is ahead of the time of retention."
         )
-        self.database_bytes = _store_gauge(
-            "herodotus_database_bytes", "Size of the database: live pages, and files on disk.", r, "kind"
+        self.database_bytes = store_gauge(
+            "herodotus_database_bytes", "Size of the database: live pages, and files on disk.", ["kind"]
         )
-        self.database_limit = _store_gauge(
-            "herodotus_database_limit_bytes", "What the database may hold (--max-bytes).", r
+        self.database_limit = store_gauge("herodotus_database_limit_bytes", "What the database may hold (--max-bytes).")
+        self.spans_exported = counter(
+            "herodotus_trace_spans_exported_total", "Spans that the OTLP receiver accepted (--otlp-endpoint)."
         )
-        self.spans_exported = Counter(
-            "herodotus_trace_spans_exported_total",
-            "Spans that the OTLP receiver accepted (--otlp-endpoint).",
-            registry=r,
+        self.spans_dropped = counter(
+            "herodotus_trace_spans_dropped_total", "Spans that were not exported, by cause.", ["cause"]
         )
-        self.spans_dropped = Counter(
-            "herodotus_trace_spans_dropped_total", "Spans that were not exported, by cause.", ["cause"], registry=r
-        )
-        self.watches = Gauge("herodotus_watches", "Watches that run.", registry=r, multiprocess_mode="livesum")
-        self.watches_refused = Counter(
-            "herodotus_watches_refused_total", "Watches refused because there were too many.", registry=r
+        self.watches = gauge("herodotus_watches", "Watches that run.", multiprocess_mode="livesum")
+        self.watches_refused = counter(
+            "herodotus_watches_refused_total", "Watches refused because there were too many."
         )
 
     def count_batch(self, receipt: IngestReceipt, size: int) -> None:
@@ -145,8 +134,3 @@ class EndpointMetrics:
         merged = CollectorRegistry()
         MultiProcessCollector(merged)  # type: ignore[no-untyped-call]
         return generate_latest(merged)
-
-
-def _store_gauge(name: str, text: str, registry: CollectorRegistry, *labels: str) -> Gauge:
-    """Return a gauge about the database; of the values that worker processes set, the most recent one counts."""
-    return Gauge(name, text, labels, registry=registry, multiprocess_mode="mostrecent")

@@ -51,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_sender_flags(parser.add_argument_group("senders of records"))
     _add_store_flags(parser)
+    _add_retention_flags(parser)
     _add_tracing_flags(parser.add_argument_group("traces"))
     return parser
 
@@ -318,6 +319,9 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
         " postgresql://USER@HOST,HOST/DATABASE (default: the environment variable HERODOTUS_READ_DATABASE_URL, the"
         " place for a password; without it, from the primary)",
     )
+
+
+def _add_retention_flags(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("retention (by time of ingest; records over a limit are removed within seconds)")
     limits.add_argument(
         "--max-age",
@@ -372,7 +376,6 @@ def _add_store_flags(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="age limit of node histories, which outlive their decisions (default %(default)s)",
     )
-
     limits.add_argument(
         "--retention-unbounded",
         action="store_true",

@@ -67,9 +67,13 @@ METRIC_TYPES: Final = {
     "Gauge": "gauge",
     "GaugeMetricFamily": "gauge",
     "_gauge": "gauge",
-    "_store_gauge": "gauge",
     "_known": "gauge",
     "Histogram": "histogram",
+    # the service's, with arguments that they share
+    "counter": "counter",
+    "gauge": "gauge",
+    "store_gauge": "gauge",
+    "histogram": "histogram",
 }
 ROOT: Final = Path(__file__).parents[2]
 
@@ -385,7 +389,7 @@ def _declared(files: Sequence[Path]) -> Iterator[tuple[str, str, str, str]]:
 def _labels(call: ast.Call) -> list[str]:
     arguments = [*call.args[2:], *(keyword.value for keyword in call.keywords if keyword.arg == "labels")]
     found = [part for argument in arguments if isinstance(argument, (ast.List, ast.Tuple)) for part in argument.elts]
-    if getattr(call.func, "id", "") in ("_known", "_store_gauge"):
+    if getattr(call.func, "id", "") == "_known":
         found += call.args[3:]
     return [str(part.value) for part in found if isinstance(part, ast.Constant)]
 
