@@ -140,7 +140,7 @@ class ApiWrites:
         try:
             self._patch_status(pod, status)
         except FAILURES as e:
-            if not _is_gone(e):
+            if not _is_pod_missing(e):
                 klog.error(e, "Error updating pod", pod=pod.full_name)
             return
         klog.info(
@@ -168,7 +168,7 @@ class ApiWrites:
             try:
                 self._api.patch(path, {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}})
             except FAILURES as e:
-                if not _is_gone(e):
+                if not _is_pod_missing(e):
                     klog.error(e, "Failed to update PodGroup status", podGroup=metadata.name)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class ApiWrites:
         try:
             self._patch_status(pod, {"nominatedNodeName": node or None})
         except FAILURES as e:
-            if not _is_gone(e):
+            if not _is_pod_missing(e):
                 message = "Failed to update the nominated node name"
                 klog.error(e, message, pod=pod.full_name, nominatedNodeName=node)
 
@@ -329,7 +329,7 @@ class ApiWrites:
         self._threads.submit(run)
 
 
-def _is_gone(failure: Exception) -> bool:
+def _is_pod_missing(failure: Exception) -> bool:
     return isinstance(failure, ApiError) and failure.code in GONE
 
 

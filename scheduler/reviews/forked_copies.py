@@ -68,7 +68,7 @@ class StateThread(Protocol):
 
 
 class RefusedQuestionError(Exception):
-    """A question that has no answer however often it is asked: it is invalid, or it needs more than a copy may use."""
+    """A question that no retry can answer: it is invalid, or it needs more than a copy may use."""
 
 
 Trial = Callable[[ProgressReport], bytes]
@@ -185,7 +185,7 @@ def _write_all(file: int, *parts: bytes) -> None:
 def _limit_resources(deadline_s: float) -> None:
     """Limit the memory that this process may add to MAX_MEMORY_BYTES, and its processor time to the deadline.
 
-    RLIMIT_DATA counts private writable memory, whatever allocates it. RLIMIT_AS would also count addresses that an
+    RLIMIT_DATA counts all private writable memory. RLIMIT_AS would also count addresses that an
     allocator reserves without using them.
     """
     pages = int(Path("/proc/self/statm").read_text().split()[5])

@@ -426,8 +426,8 @@ class SchedulingQueue:
     def _enqueue(self, queued: QueuedPod, where: str, now: float, label: str) -> bool:
         """Move a pod to the queue `where` (active or backoff), or to the gated pods if a PreEnqueue plugin gates it.
 
-        Return whether the pod was not gated. For the backoff queue, PreEnqueue runs only if pods may leave backoff
-        early. `label` names the event for metrics.
+        Return whether the pod was not gated. For the backoff queue, PreEnqueue runs only if the queue pops pods before
+        their backoff ends. `label` names the event for metrics.
         """
         runs = where == ACTIVE or self.pops_from_backoff
         gate = self._pre_enqueue(queued.pod) if runs else None
@@ -478,8 +478,8 @@ class SchedulingQueue:
     def _backoff_end(self, tries: int, now: float) -> float:
         """Return the monotonic time at which the backoff after `tries` failures ends, or 0 if backoff is disabled.
 
-        It is rounded up to the end of a window of at most one second, if pods may leave backoff early: pods of one
-        window are ordered as in the active queue.
+        If the queue pops pods before their backoff ends, it is rounded up to the end of a window of at most one second:
+        pods of one window are ordered as in the active queue.
         """
         if not self._max_backoff_s:
             return 0.0

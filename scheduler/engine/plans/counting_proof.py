@@ -2,7 +2,7 @@
 
 The nodes that pods leave are cordoned until all of them are gone. Then nothing lands there, and each displaced pod has
 a node as long as more nodes fit it than other pods can take meanwhile: each of those takes at most one. At the end the
-targets find what is free on these nodes, whatever happened elsewhere.
+targets find what is free on these nodes, independently of the others.
 
 It needs pods that are decided by their node alone: without pod affinity, spread constraints that reject, volumes and
 claims. A target or another waiting pod does not preempt on the way: a displaced pod that is less important only adds to
@@ -114,8 +114,8 @@ def _settle(
 ) -> bool:
     """Return whether the targets get nodes and no other waiting pod does, or preempts, before or after them.
 
-    The emptied nodes must take all targets, since room elsewhere may be gone by then. Several targets must be alike:
-    then it does not matter which of them a node takes.
+    The emptied nodes must take all targets, since other pods may have taken the room elsewhere before. Several targets
+    must be alike: then it does not matter which of them a node takes.
     """
     if len({target.spec_digest for target in targets}) > 1:
         return False
@@ -134,7 +134,7 @@ def _settle(
 def is_drain_order_certain(
     world: World, waiting: Sequence[PodInfo], leaving: Mapping[str, Sequence[PodInfo]], *, rolling: bool
 ) -> bool:
-    """Return True if each displaced pod is certain to find a node, whatever the order of pods and the tie-breaks.
+    """Return True if each displaced pod is certain to find a node, in each order of pods and with each tie-break.
 
     `leaving` are the pods that the drains evict, by node in the order of the drains. The nodes are all cordoned before
     the first drain, or with `rolling` each until its drain is over. A pod that was displaced may be on a node that is

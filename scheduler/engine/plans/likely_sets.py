@@ -194,7 +194,7 @@ class LikelySets:
         return sorted(ranked)
 
     def _rank_change(self, change: Change, pod: PodInfo) -> tuple[int, bool, int]:
-        """Return the sort key of a pod that may leave.
+        """Return the sort key of a pod that the plan may evict.
 
         The least important comes first, then one with claims if `pod` has some, then the smallest that suffices.
         """

@@ -1,6 +1,6 @@
 """Which pods a plan may move, and how many must leave a node until something fits there.
 
-A plan moves pods that a controller makes anew elsewhere, and that nobody asked to leave alone.
+A plan moves pods that a controller makes anew elsewhere, except those that are marked to stay on their nodes.
 
 Pure. Does not own: budgets, which follow the evictions (`whatif.budgets`).
 """

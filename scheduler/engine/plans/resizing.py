@@ -28,7 +28,7 @@ class ResizeGoal:
     """The goal that a node has what its pods request, so that a deferred resize fits."""
 
     def __init__(self, world: World, node: str, movable: Sequence[PodInfo]) -> None:
-        """`movable` are the pods of the node that may leave it."""
+        """Prepare without placing. `movable` are the pods of the node that the plan may evict."""
         self._world, self._node, self._movable = world, node, movable
 
     def _list_lacking(self) -> list[tuple[str, int]]:

@@ -49,7 +49,7 @@ def draft_departures(place: Place, trace: Trace) -> list[Draft]:
 
 
 def _lacks_amounts(place: Place, trace: Trace) -> bool:
-    """Return whether the node lacks amounts only. What is not shared, such as a port, is no matter of priority."""
+    """Return whether the node lacks amounts only: preemption can free these, and not a port, for instance."""
     given = [reason for run in trace.filters for reason in run.verdicts.verdict_at(place.slot).reasons]
     return all(reason.code in ("insufficient", "too-many-pods") for reason in given)
 

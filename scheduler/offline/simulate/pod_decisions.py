@@ -69,10 +69,10 @@ class PodDecisions:
             self.decisions.append(self._build(attempt, node))
 
     def advance(self, now_s: float, nodes: NodeColumns, waiting: int) -> None:
-        """Measure nothing."""
+        pass
 
     def arrived(self, now_s: float, pod: PodInfo) -> None:
-        """Count nothing."""
+        pass
 
     def decided(self, now_s: float, pod: PodInfo, node: str) -> None:
         """Note that the pod did not get the node that `observe` saw, because its group was not placed."""
@@ -85,7 +85,7 @@ class PodDecisions:
             self.decisions.append(last._replace(outcomes=(outcome,), node=""))
 
     def preempted(self, now_s: float, victim: PodInfo) -> None:
-        """Count nothing."""
+        pass
 
     def _build(self, attempt: SimulatedAttempt, node: str) -> SimulatedDecision:
         nodes, profile = attempt.snapshot.nodes, attempt.framework.profile

@@ -46,7 +46,7 @@ class SimulationError(ValueError):
 
 
 class SimulationWatcher(Protocol):
-    """What is told of the course of a simulation. `now_s` is in seconds since the start of the trace."""
+    """What follows the course of a simulation. `now_s` is in seconds since the start of the trace."""
 
     def advance(self, now_s: float, nodes: NodeColumns, waiting: int) -> None:
         """Take the state that held until `now_s`; it changes after the call."""

@@ -79,7 +79,7 @@ class ObjectSet(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """KIND/NAMESPACE/NAME."""
+        """The object as KIND/NAMESPACE/NAME."""
         return _name_object(self.kind, self.object.metadata.namespace, self.object.metadata.name)
 
 
@@ -93,7 +93,7 @@ class ObjectRemoved(msgspec.Struct, frozen=True, tag="object-removed", forbid_un
 
     @property
     def name(self) -> str:
-        """KIND/NAMESPACE/NAME."""
+        """The object as KIND/NAMESPACE/NAME."""
         return _name_object(self.kind, self.object_namespace, self.object_name)
 
 

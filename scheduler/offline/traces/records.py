@@ -75,7 +75,7 @@ class _Recorded(NamedTuple):
 
 @dataclass(eq=False)
 class _RecordedPod:
-    """A pod of which there are records. `excluded` rejected it at its last attempt whatever ran on them."""
+    """A pod of which there are records. The nodes `excluded` would have rejected it at its last attempt when empty."""
 
     decision: Decision
     arrived_us: int
@@ -330,7 +330,7 @@ def _find_ended(pods: Sequence[_RecordedPod], others: Amounts, present: Amounts)
 
 
 def _list_excluded(recorded: _Recorded) -> tuple[str, ...]:
-    """Return the nodes that rejected a pod whatever else ran on them."""
+    """Return the nodes that rejected a pod for another reason than the pods on them."""
     names, evaluation = recorded.table.names, recorded.decision.evaluation
     excluded = [name for name, rejected_by in classify_nodes(recorded).items() if rejected_by in _BY_NODE]
     excluded += [names[slot] for slot, each in enumerate(evaluation) if each == Evaluation.RESTRICTED]
