@@ -303,6 +303,8 @@ class TopApp(App[None]):
         else:
             placed = list_placements(select_pods(state.pods, namespace=namespace, search=search), _PLACEMENTS)
             self._list("placements").show_rows(placed, writer.placement)
+        for above in map(self._list, _LISTS[:-1]):
+            above.styles.max_height = max(1, len(above.rows))  # the last list has the lines that these do not need
         matching = sum(not row.members for row in nodes)
         self._set("title", self._describe_title(simulation, matching, len(waiting)))
         self._set("nodes-header", writer.node_header())

@@ -22,7 +22,7 @@ from herodotus_cli.top.app import TopApp
 from herodotus_cli.top.cluster import NodeRow, NodesAndPods
 from herodotus_cli.top.row_list import AnswerText, KeysLine, RowList
 from herodotus_cli.top.rows import Part
-from tests.cli.top.fakes import FakeReader, FakeRunner, build_app, node
+from tests.cli.top.fakes import FakeReader, FakeRunner, build_app, node, pod
 
 Script = Callable[[TopApp, Pilot[None]], Awaitable[None]]
 
@@ -74,6 +74,19 @@ def test_first_screen_has_nodes_waiting_pods_with_fix_and_placements() -> None:
         assert [line.split()[0] for line in drawn(app, "placements")][:2] == ["shop/web-0", "data/db-0"]
 
     drive(script)
+
+
+@pytest.mark.parametrize(("height", "heights"), [(24, [11, 1, 4]), (50, [12, 1, 29])])
+def test_lists_that_need_fewer_lines_leave_them_to_the_placements(height: int, heights: list[int]) -> None:
+    nodes = [node(f"n-{i}") for i in range(12)]
+    pods = [pod(f"web-{i}", "n-1") for i in range(60)]
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        lists = [app.screen.query_one(f"#{name}", RowList) for name in ("nodes", "waiting", "placements")]
+        assert [each.size.height for each in lists] == heights
+
+    drive(script, build_app(FakeReader(nodes, pods), FakeRunner()), (80, height))
 
 
 def test_enter_leads_from_a_node_to_its_pods_to_a_decision_and_escape_back() -> None:
