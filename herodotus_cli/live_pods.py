@@ -77,8 +77,7 @@ class LiveFacts(NamedTuple):
         if isinstance(self.holders, Holders):
             held = suggestions.build_holders(self.holders, is_short=is_short)
         elif self.holders is not None:
-            what, why = ", ".join(self.holders.names), "you may not list pods in all namespaces"
-            held = [TextLine(f"Who holds {what} on {self.holders.node} is not shown: {why}.", "dim")]
+            held = [TextLine(suggestions.describe_unread_holders(self.holders), "dim")]
         return [section for section in (suggestions.build_missing_rights(self.missing), held) if section]
 
 

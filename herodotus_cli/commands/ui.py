@@ -175,23 +175,27 @@ def _print_once() -> Callable[..., None]:
 def _explain_pod(
     connection: ConnectionSettings, environment: Environment, namespace: str, name: str
 ) -> tuple[int, dict[str, Any]]:
-    """Return status 200 and the document that `kubectl herodotus pod NAME --timeline -o json` prints.
+    """Return status 200 and the document that `kubectl herodotus pod NAME --timeline -o json` prints, with `holders`.
 
-    If there is no answer, return 404 and why.
+    Those are the pods that hold what a waiting pod lacks, if any do. If there is no answer, return 404 and why.
     """
     from herodotus_cli.commands import pod  # here and below, because the pages ask seldom
-    from herodotus_cli.live_pods import PodArguments
+    from herodotus_cli.live_pods import LivePodReader, PodArguments
+    from herodotus_cli.render.suggestions import build_holders_document
 
     documents: list[dict[str, Any]] = []
     collecting = environment._replace(collect=lambda document, _screen: documents.append(dict(document)))
     arguments = PodArguments(
         name, namespace, attempt=None, every_node=False, node="", full=False, history=False, timeline=True
     )
+    output = OutputOptions(format="json", headers=True, color="never")
     try:
-        pod.run(arguments, connection, OutputOptions(format="json", headers=True, color="never"), collecting)
+        pod.run(arguments, connection, output, collecting)
     except CliError as e:
         return 404, {"kind": "Status", "status": "Failure", "code": 404, "message": str(e).removeprefix("error: ")}
-    return 200, documents[-1]
+    facts = LivePodReader(arguments, connection, output, environment).read_facts(documents[-1])
+    holders = build_holders_document(facts.holders) if facts and facts.holders else None
+    return 200, documents[-1] | ({"holders": holders} if holders else {})
 
 
 def _print_link(url: str, opens: bool, environment: Environment) -> None:

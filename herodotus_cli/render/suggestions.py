@@ -14,7 +14,7 @@ from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOpti
 from herodotus_record.units import format_requested, pluralize
 
 if TYPE_CHECKING:
-    from herodotus_answers.live.pods.holders import Holders
+    from herodotus_answers.live.pods.holders import HeldObject, Holders
 
 Json = dict[str, Any]
 _INDENT = " " * 5  # less than the label of a fix, because commands are long
@@ -109,6 +109,38 @@ def _describe(suggestion: Json, *, with_commands: bool) -> Fix:
     return Fix(describe_effect(suggestion), command, tuple(notes), bool(suggestion["checked"]))
 
 
+def build_holders_document(holders: Holders | HeldObject) -> Json | None:
+    """Return what is held as JSON for the web pages, with a text and the largest holders; None without holders.
+
+    If the holders may not be listed, that is the text, and there is no list.
+    """
+    from herodotus_answers.live.pods.holders import MAX_NAMED, Holders, describe_holders
+
+    if not isinstance(holders, Holders):
+        return {"what": _describe_held(holders), "node": holders.node, "text": describe_unread_holders(holders)}
+    if not holders.pods:
+        return None
+    held = holders.held
+    pods = [
+        dict(zip(("namespace", "name"), each.pod.split("/"), strict=True))
+        | {"amount": format_requested(held.names[0], each.amount) if held.has_amounts else ""}
+        | {"priority": each.priority, "owner": each.owner}
+        for each in holders.pods[:MAX_NAMED]
+    ]
+    text = " ".join(describe_holders(holders))
+    omitted = len(holders.pods) - len(pods)
+    return {"what": _describe_held(held), "node": held.node, "text": text, "pods": pods, "omitted": omitted}
+
+
+def describe_unread_holders(held: HeldObject) -> str:
+    """Return a sentence that says why the holders of an object are not shown."""
+    return f"Who holds {', '.join(held.names)} on {held.node} is not shown: you may not list pods in all namespaces."
+
+
+def _describe_held(held: HeldObject) -> str:
+    return ", ".join(held.names) if held.kind != "pod" else "its place"
+
+
 def build_holders(holders: Holders, *, is_short: bool = False) -> list[Block]:
     """Return the table of the holders, largest first, and a line on which of them would be enough and their state.
 
@@ -119,11 +151,11 @@ def build_holders(holders: Holders, *, is_short: bool = False) -> list[Block]:
     held = holders.held
     if not holders.pods:
         return []
-    what = ", ".join(held.names) if held.kind != "pod" else "its place"
-    has_amount = held.kind == "resource" and held.names != ("pods",)
+    what = _describe_held(held)
     if is_short:
         text = f"{what} on {held.node}: {pluralize(len(holders.pods), 'pod')}. {' '.join(describe_holders(holders))}"
         return [labelled_rows([("HOLDERS", text)])]
+    has_amount = held.has_amounts
     title = f"HOLDS {what.upper() if has_amount else what} ON {held.node}"
     rows = [
         (

@@ -44,7 +44,6 @@ FILES: Final = (
     "decision.js",
     "answer.js",
     "undecided.js",
-    "holders.js",
     "list.js",
     "timerange.js",
     "copylink.js",

@@ -43,6 +43,11 @@ class HeldObject(NamedTuple):
     unknown: tuple[str, ...] = ()
     pods: int = 1
 
+    @property
+    def has_amounts(self) -> bool:
+        """Whether pods hold different amounts of it: of a resource, unless that is a place for a pod."""
+        return self.kind == _RESOURCE and self.names != ("pods",)
+
 
 class Holder(NamedTuple):
     """A pod that holds something on a node, and how much of it: 0 where it is no amount.

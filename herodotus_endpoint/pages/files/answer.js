@@ -1,13 +1,10 @@
 // What an operator reads first of a pod, as the terminal says it: its state, the reason, what to do, who holds what it lacks.
-// Owns: the order and words of these. Does not own: sentences of the service, which pods hold something (`holders`).
+// Owns: the order and words of these. Does not own: sentences of the service, and which pods hold something, which the plugin says.
 
 import { clusterObject, path } from "./api.js";
 import { el, fillLater, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
-import { describeEnough, findHeld, findHolders, formatRequested } from "./holders.js";
 import { ahead, ago, count, duration, number, workloadOf } from "./words.js";
 
-const HOLDERS = 5;
-const PODS = 500; // of a node, in one answer
 const VICTIMS = 4; // named in a sentence
 
 /** What became of the pod and when, in one line. */
@@ -128,36 +125,21 @@ async function copy(text) {
   return navigator.clipboard ? navigator.clipboard.writeText(text).then(() => true, () => false) : false;
 }
 
-/** The pods that hold what the pod lacks on the closest node; read from the API server, so filled in when they come. */
-export function holders(answer) {
-  const held = findHeld(answer);
-  if (!held) return "";
-  const { namespace, name } = answer.metadata;
-  const who = `Who holds ${held.names.join(", ")} on ${held.node}`;
-  const fieldSelector = `spec.nodeName=${held.node},status.phase!=Succeeded,status.phase!=Failed`;
-  return fillLater(el("div", { class: "holders" }), clusterObject("api/v1/pods", { fieldSelector, limit: PODS }), (found) => (found
-    ? list(held, findHolders(held, found.items))
-    : el("p", { class: "quiet" }, `${who} is not in the record: `, el("code", {}, `kubectl herodotus pod ${name} -n ${namespace}`))
-  ), (failure) => {
-    const why = failure.code === 403 ? "you may not list pods in all namespaces" : failure.message;
-    return el("p", { class: "quiet" }, `${who} is not shown: ${why}.`);
-  });
+/** The pods that hold what the pod lacks, as `kubectl herodotus ui` answers; `live` is that answer, null without `ui`. */
+export function holders(live) {
+  if (!live) return "";
+  return fillLater(el("div", { class: "holders" }), live, ({ holders: found }) => (found ? list(found) : []), () => []); // the state says what failed
 }
 
-function list(held, found) {
-  if (!found.pods.length) return [];
-  const amounts = held.kind === "resource" && held.names[0] !== "pods";
-  const what = held.kind === "pod" ? "its place" : held.names.join(", ");
-  const rows = found.pods.slice(0, HOLDERS).map((one) => [
-    podLink(one.namespace, one.name),
-    ...(amounts ? [formatRequested(held.names[0], one.amount)] : []), number(one.priority), workloadLink(one.namespace, one.owner),
-  ]);
-  const left = found.pods.length - rows.length;
-  const columns = [["Pod"], ...(amounts ? [["Request", "number"]] : []), ["Priority", "number"], ["Workload"]];
-  return [section([`Who holds ${what} on `, nodeLink(held.node)],
-    el("p", {}, describeEnough(found).map((part) => (part.name ? podLink(part.namespace, part.name) : part))),
-    table(`Pods that hold ${what} on ${held.node}`, columns, rows),
-    left ? el("p", { class: "quiet" }, `… and ${count(left, "other pod")}. Read from the API server just now.`) : el("p", { class: "quiet" }, "Read from the API server just now."))];
+function list({ what, node, text, pods, omitted }) {
+  if (!pods) return el("p", { class: "quiet" }, text);
+  const hasAmounts = pods.some((one) => one.amount);
+  const rows = pods.map(({ namespace, name, amount, priority, owner }) => [podLink(namespace, name), ...(hasAmounts ? [amount] : []), number(priority), owner ? workloadLink(namespace, owner) : "–"]);
+  const columns = [["Pod"], ...(hasAmounts ? [["Request", "number"]] : []), ["Priority", "number"], ["Owner"]];
+  return [section([`Who holds ${what} on `, nodeLink(node)],
+    el("p", {}, text),
+    table(`Pods that hold ${what} on ${node}`, columns, rows),
+    el("p", { class: "quiet" }, `${omitted ? `… and ${count(omitted, "other pod")}. ` : ""}Read from the API server just now.`))];
 }
 
 /** Which pods preemption evicts, or why it does not help, in sentences. */

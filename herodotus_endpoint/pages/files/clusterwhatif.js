@@ -4,9 +4,8 @@
 import { commandOf } from "./answer.js";
 import { postUntilDone } from "./api.js";
 import { el, field, nodeLink, podLink, section, table, withNodes } from "./dom.js";
-import { formatRequested } from "./holders.js";
 import { answerTo, choices, readObject } from "./whatif.js";
-import { count, fitError, more, number } from "./words.js";
+import { count, fitError, formatRequested, more, number } from "./words.js";
 
 export const live = false;
 

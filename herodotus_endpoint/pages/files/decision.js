@@ -4,7 +4,7 @@
 import { eviction, fate, suggestions, headline, holders, ordinals, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, nameOf, path } from "./api.js";
 import { el, facts, field, fillLater, form, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
-import { liveState } from "./livestate.js";
+import { askLive, liveState } from "./livestate.js";
 import { Sheet } from "./sheet.js";
 import { undecided } from "./undecided.js";
 import { ago, count, duration, more, number, signed, state, workloadOf } from "./words.js";
@@ -40,15 +40,18 @@ export async function view(params) {
     return { title: `${namespace}/${name}`, body };
   }
   const pod = answer.metadata.name;
-  const became = answer.attempt.lastOrdinal < answer.attempt.attempts ? "" : await fate(answer);
+  const isLast = answer.attempt.lastOrdinal === answer.attempt.attempts;
+  const became = isLast ? await fate(answer) : "";
   if (became) Object.assign(answer, { suggestions: [], possibleChanges: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
   const evicting = answer.preemptedBy;
+  const live = became ? null : askLive(namespace, pod);
+  const unread = `What became of the pod after this decision${isLast && !answer.outcome.node ? ", and who holds what it lacks," : ""}`;
   const mark = evicting && (became || evicting.evicted) ? eviction(evicting) : FATES[became]; // an evaluation alone may err
   return { title: `${namespace}/${pod}`, lasting: { name: answer.attempt.id }, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(mark && evicting?.evicted ? "Evicted" : answer.outcome.state)),
     mark ? el("p", { class: "marks" }, mark) : "",
     answer.outcome.path === NOMINATED ? madeRoom(namespace, answer) : "",
-    ...explanation(answer, params, { holds: !became, note: became ? "" : liveState(namespace, pod, "What became of the pod after this decision") }),
+    ...explanation(answer, params, { live: isLast ? live : null, note: became ? "" : liveState(namespace, pod, unread, live) }),
     became || answer.outcome.node || answer.outcome.path === NOMINATED ? "" : el("p", {}, link("clusterwhatif", { ask: "plan", namespace, pod }, "Which changes would make it fit?")),
     attempts(namespace, answer),
     section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),
@@ -56,7 +59,7 @@ export async function view(params) {
 }
 
 /** The answer about a pod and its evidence; of a pod that does not exist only what follows the result in a sentence. */
-export function explanation(answer, params, { exists = true, holds = true, note = "" } = {}) {
+export function explanation(answer, params, { exists = true, live = null, note = "" } = {}) {
   const names = new Set(answer.columns?.nodes ?? answer.rejections.flatMap((group) => group.nodes.map((node) => node.node)));
   for (const row of answer.ranking ?? []) names.add(row.node);
   const evictions = preemption(answer, names);
@@ -68,7 +71,7 @@ export function explanation(answer, params, { exists = true, holds = true, note 
     ...(exists ? headline(answer, names, !answer.preemptedBy?.evicted) : []),
     note,
     suggestions(answer, names, { commands: exists }),
-    exists && holds ? holders(answer) : "",
+    exists ? holders(live) : "",
     notes(answer.notes),
     decidedBy(answer.margin),
     ...(isPlaced ? [matrix, rejected] : [rejected]),

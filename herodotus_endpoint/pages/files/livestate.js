@@ -6,14 +6,19 @@ import { commandOf, stateIsReadBy } from "./answer.js";
 import { el, fillLater, table } from "./dom.js";
 import { ago, count } from "./words.js";
 
-/** The state with its causes, fixes and timeline, filled in when it is read; elsewhere the command that reads it. */
-export function liveState(namespace, name, what) {
+/** The answer of `kubectl herodotus ui` about a pod as it is now; null where it does not serve these pages. */
+export function askLive(namespace, name) {
+  return servesLive() ? livePod(namespace, name) : null;
+}
+
+/** The state with its causes, fixes and timeline, of the answer `live`; without one the command that reads it. */
+export function liveState(namespace, name, what, live) {
   const fallback = stateIsReadBy(`pod ${name}`, namespace, what);
-  if (!servesLive()) return fallback;
+  if (!live) return fallback;
   const place = el("div", { class: "livestate-of-pod", "aria-live": "polite" }, el("p", { class: "quiet" }, "Reading the state of the pod …"));
-  const read = () => fillLater(place, livePod(namespace, name), ({ live }) => (live?.state ? show(live, read) : fallback),
+  const fill = (answer) => fillLater(place, answer, ({ live: known }) => (known?.state ? show(known, () => fill(livePod(namespace, name))) : fallback),
     (failure) => el("p", { class: "quiet" }, `The state of the pod was not read: ${failure.message}.`));
-  return read();
+  return fill(live);
 }
 
 /** Whether the state says no more than the decision does, of which it has the event: then the decision's words stand alone. */

@@ -3,10 +3,9 @@
 
 import { clusterNodes, everyPage, isLocal, nodeObjects } from "./api.js";
 import { el, field, form, link, nodeLink } from "./dom.js";
-import { formatAvailable, formatRequested } from "./holders.js";
 import { choice, List } from "./list.js";
 import { bar } from "./plots.js";
-import { ago, count, number, percent } from "./words.js";
+import { ago, count, formatAvailable, formatRequested, number, percent } from "./words.js";
 
 export const ZONE = "topology.kubernetes.io/zone";
 const SHOWN = [["", "all nodes"], ["cordoned", "cordoned"], ["full", "90% of a resource requested"], ["unused", "not chosen in that time"]];

@@ -1,9 +1,9 @@
 // A pod without a decision: gated, created on its node, or of a scheduler that is not recorded. Its Pod object says which.
 // Owns: the cause and its words, which are those of the terminal. Does not own: where the page shows it (`decision`).
 
-import { clusterObject, get, path, servesLive, within } from "./api.js";
+import { clusterObject, get, path, within } from "./api.js";
 import { el, namespaceLink, nodeLink, workloadLink } from "./dom.js";
-import { liveState } from "./livestate.js";
+import { askLive, liveState } from "./livestate.js";
 import { ago, OBSERVE, workloadOf } from "./words.js";
 
 const PROFILE = "herodotus.dev/profile";
@@ -14,6 +14,7 @@ export async function undecided(namespace, name, recorded) {
   const found = pod && await cause(pod, recorded);
   if (!found) return null;
   const { metadata } = pod;
+  const live = askLive(namespace, name);
   const owner = metadata.ownerReferences?.find((one) => one.controller);
   return [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), name),
@@ -21,7 +22,7 @@ export async function undecided(namespace, name, recorded) {
     el("p", { class: "answer" }, found.said),
     found.suggestions ? el("section", { class: "suggestion", "aria-label": "Fix" }, found.suggestions.map(([text, command], i) => el("div", { class: "one-suggestion" },
       el("p", {}, el("b", { class: "label" }, i ? "or" : "FIX"), text), el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${text}` }, el("code", {}, command)))))) : "",
-    servesLive() ? liveState(namespace, name, "Its state now") : "",
+    live ? liveState(namespace, name, "Its state now", live) : "",
   ];
 }
 

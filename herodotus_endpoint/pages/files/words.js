@@ -5,6 +5,7 @@ import { el } from "./dom.js";
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 /** The command that records what the cluster's own scheduler decides; the terminal names the same one. */
 export const OBSERVE = "kubectl apply -f deploy/observer.yaml";
+const BINARY = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 };
 const SIGNS = { Bound: "✓", DryRun: "✓", Binding: "…", Unschedulable: "✗", Failed: "✗", Error: "✗", Evicted: "✗" };
 
 /** `12,345`, or with digits `3.4` and `< 0.1`; a dash for what is not known. */
@@ -96,4 +97,17 @@ export function fitError(message) {
 export function workloadOf(owner, labels) {
   const hash = labels?.["pod-template-hash"];
   return hash && owner?.startsWith("ReplicaSet/") && owner.endsWith(`-${hash}`) ? `Deployment/${owner.slice(11, -hash.length - 1)}` : owner;
+}
+
+/** An amount that a node has or has free, in base units, as kubectl writes it; bytes are rounded down. */
+export const formatAvailable = (resource, value) => format(resource, value, Math.floor);
+
+/** An amount that pods request, hold or lack; bytes are rounded up. */
+export const formatRequested = (resource, value) => format(resource, value, Math.ceil);
+
+function format(resource, value, round) {
+  if (resource === "cpu") return value % 1000 ? `${value}m` : `${value / 1000}`;
+  if (!/^(memory|ephemeral-storage|hugepages-)/.test(resource)) return `${value}`;
+  const unit = Object.keys(BINARY).findLast((name) => value >= 2 ** BINARY[name]);
+  return unit ? `${round((value / 2 ** BINARY[unit]) * 10) / 10}${unit}` : `${value}`;
 }

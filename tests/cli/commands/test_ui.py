@@ -14,6 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from herodotus_answers.live.pods.holders import HeldObject
+from herodotus_cli import live_pods
+from herodotus_cli.commands import pod, ui
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import process_environment
 from herodotus_cli.transport.loopback_proxy import ForwardingRules, LiveAnswers, LoopbackProxy
 from herodotus_client import api_paths
 from tests.cli.service import API, PROXY, Service, command
@@ -129,6 +134,19 @@ def test_answers_about_a_pod_only_with_the_token(
     ):
         assert ask(proxy, path, **more).status == 404
     assert (len(asked), len(forwarded)) == (1, 2)
+
+
+@pytest.mark.parametrize("node", [None, "worker-1"], ids=["waiting", "placed"])
+def test_answer_about_a_waiting_pod_has_who_holds_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, node: str | None
+) -> None:
+    document = {"kind": "PodExplanation", "outcome": {"node": node}}
+    held = HeldObject("worker-1", "resource", ("cpu",), 300)
+    monkeypatch.setattr(pod, "run", lambda _arguments, _connection, _output, env: env.collect(document, None))
+    monkeypatch.setattr(live_pods, "read_live_facts", lambda _answer, _transport: live_pods.LiveFacts([], held))
+    code, answer = ui._explain_pod(ConnectionSettings(), process_environment(), "shop", "web-0")
+    assert (code, answer["kind"]) == (200, "PodExplanation")
+    assert answer.get("holders", {}).get("node") == (None if node else "worker-1")
 
 
 class LocalAnswer(NamedTuple):

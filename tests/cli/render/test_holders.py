@@ -9,7 +9,7 @@ import pytest
 from herodotus_answers.live.pods.holders import HeldObject, Holder, find_held, find_holders
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_cli.render.suggestions import build_holders
+from herodotus_cli.render.suggestions import build_holders, build_holders_document
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision
 from tests.cli.scenes import NOW, a_pending, a_placed, explained
 
@@ -180,3 +180,25 @@ def test_group_lacks_for_its_next_pod_what_others_hold_on_the_closest_node() -> 
     assert find_held(answer | {"shortage": None}) is None
     del closest["reasons"]  # as a service of an earlier version answers
     assert find_held(answer) is None
+
+
+def test_document_for_the_pages_has_the_words_and_amounts_of_the_screen() -> None:
+    held = HeldObject("n", "resource", ("cpu",), 300)
+    pods = [pod(f"web-{i}", "500m") for i in range(7)]
+    document = build_holders_document(find_holders(held, pods))
+    assert document is not None
+    assert document["text"] in " ".join(drawn(held, *pods).split())
+    assert document["pods"][0] == {
+        "namespace": "shop",
+        "name": "web-0",
+        "amount": "500m",
+        "priority": 0,
+        "owner": "ReplicaSet/web-0-rs",
+    }
+    assert (document["what"], document["node"], len(document["pods"]), document["omitted"]) == ("cpu", "n", 5, 2)
+    assert build_holders_document(find_holders(held, [])) is None
+    assert build_holders_document(held) == {
+        "what": "cpu",
+        "node": "n",
+        "text": "Who holds cpu on n is not shown: you may not list pods in all namespaces.",
+    }
