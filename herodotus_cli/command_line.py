@@ -19,7 +19,7 @@ from io import StringIO
 import click
 
 from herodotus_cli import options, transport
-from herodotus_cli.commands import ACTION_NAMES, ALIASES, COMMANDS, GROUPS, OTHERS, SEE_INSTEAD, load_command
+from herodotus_cli.commands import ALIASES, COMMANDS, GROUPS, OTHERS, SEE_INSTEAD, load_command
 from herodotus_cli.environment import Environment, process_environment
 from herodotus_cli.errors import INTERRUPTED, CliError, print_to_stderr
 
@@ -68,9 +68,11 @@ class OrderedGroup(options.PagedHelp, click.Group):
 
 def _find_meant(word: str) -> list[str]:
     """Return the commands that the user may have meant by `word`, which is not a command; [] if none is similar."""
-    from difflib import get_close_matches  # here, because only this failure needs it
+    from difflib import get_close_matches  # here and below, because only this failure needs it
 
-    actions = {name: (f"whatif {name}",) for name in ACTION_NAMES}
+    from herodotus_cli.commands.whatif import whatif
+
+    actions = {name: (f"whatif {name}",) for name in whatif.list_goals()}
     known: dict[str, tuple[str, ...]] = {name: (name,) for name in COMMANDS} | actions | SEE_INSTEAD
     names = [word] if word in known else get_close_matches(word, known, n=2)
     return list(dict.fromkeys(command for name in names for command in known[name]))

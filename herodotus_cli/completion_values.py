@@ -17,7 +17,6 @@ from typing import Any
 import click
 
 from herodotus_cli import option_values
-from herodotus_cli.commands import ACTION_NAMES, GOAL_NAMES
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import environment_of
 from herodotus_cli.errors import CliError
@@ -82,8 +81,7 @@ def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str
     if ctx.params.get("words"):
         return pods(ctx, parameter, word)
     objects = _matching(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
-    actions = ACTION_NAMES if ctx.command.name == "whatif" else ()
-    return [*(action for action in actions if action.startswith(word)), *objects]
+    return [*_goals(ctx, word), *objects]
 
 
 def plan_targets(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
@@ -92,7 +90,15 @@ def plan_targets(ctx: click.Context, parameter: click.Parameter, word: str) -> l
     if words:
         return (pod_groups if words[0] == "podgroup" else pods)(ctx, parameter, word)
     objects = ["pod", "podgroup", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)]
-    return [*(goal for goal in GOAL_NAMES if goal.startswith(word)), *_matching(word, objects)]
+    return [*_goals(ctx, word), *_matching(word, objects)]
+
+
+def _goals(ctx: click.Context, word: str) -> list[str]:
+    """Return completions of `word` among the commands that take the place of this one, such as `drain` of `whatif`."""
+    from herodotus_cli.options import CommandWithGoals  # here, because that module imports this one
+
+    goals = ctx.command.list_goals() if isinstance(ctx.command, CommandWithGoals) else ()
+    return [goal for goal in goals if goal.startswith(word)]
 
 
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:

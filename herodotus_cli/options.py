@@ -6,7 +6,7 @@ Owns: names and help texts of these options. Does not own: parsing of values (`p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import click
@@ -17,6 +17,7 @@ from herodotus_cli.output_formats import OutputFormat
 from herodotus_cli.parameter_types import Duration, Endpoint, PositiveDuration, ServiceName
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Goal = TypeVar("Goal", bound=click.Command)
 _FIRST_WORD = "herodotus_cli.options.first_word"  # key of `Context.meta`
 
 
@@ -92,27 +93,34 @@ _DESCRIBED: Final = {
 class CommandWithGoals(PluginCommand):
     """A command whose place another one takes if its first word names that, such as `drain` in `plan drain`.
 
-    `goals` are these words, and `find_goal` returns the command of one of them. An error about a first word that is
-    similar to one of them names it.
+    `add_goal` declares such a command, and `load_goals` returns those of another module by their words. An error about
+    a first word that is similar to one of them names it.
     """
 
     def __init__(
-        self, *args: Any, goals: Sequence[str], find_goal: Callable[[str], click.Command], **attributes: Any
+        self, *args: Any, load_goals: Callable[[], Mapping[str, click.Command]] | None = None, **attributes: Any
     ) -> None:
         super().__init__(*args, **attributes)
-        self._goals, self._find_goal = goals, find_goal
+        self._goals: dict[str, click.Command] = {}
+        self._load_goals = load_goals
 
-    def list_goals(self) -> dict[str, click.Command]:
+    def add_goal(self, command: Goal) -> Goal:
+        """Let the command take this one's place where the first word is its name. Return the command: a decorator."""
+        self._goals[str(command.name)] = command
+        return command
+
+    def list_goals(self) -> Mapping[str, click.Command]:
         """Return the commands that take this one's place, by the first word."""
-        return {goal: self._find_goal(goal) for goal in self._goals}
+        return self._load_goals() if self._load_goals else self._goals
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Return the context of the goal's command, or of this one."""
         word = args[0] if args else ""
-        if word in self._goals:
-            return self._find_goal(word).make_context(f"{info_name} {word}", args[1:], parent, **extra)
+        goal = self.list_goals().get(word) if word[:1].isalpha() else None
+        if goal is not None:
+            return goal.make_context(f"{info_name} {word}", args[1:], parent, **extra)
         try:
             ctx = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as e:
@@ -138,7 +146,7 @@ class CommandWithGoals(PluginCommand):
         """Return a hint with the goals that the user may have meant by the first word, or []."""
         from difflib import get_close_matches  # here, because only failures need it
 
-        meant = get_close_matches(word, self._goals, n=2) if word else []
+        meant = get_close_matches(word, self.list_goals(), n=2) if word else []
         return (
             [f"did you mean: {' or '.join(f'kubectl herodotus {self.name} {goal}' for goal in meant)}"] if meant else []
         )

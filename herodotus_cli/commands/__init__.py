@@ -31,21 +31,6 @@ OTHERS: Final[Mapping[str, str]] = {
     "version": "",
 }
 COMMANDS: Final = (*(name for names in GROUPS.values() for name in names), *OTHERS)
-ACTION_NAMES: Final = (  # of whatif
-    "drain",
-    "cordon",
-    "uncordon",
-    "remove",
-    "add-nodes",
-    "taint",
-    "label",
-    "scale",
-    "create",
-    "changes",
-    "upgrade",
-    "deschedule",
-)
-GOAL_NAMES: Final = ("drain", "consolidate", "spread")  # of plan, beside pods that are to fit
 
 ALIASES: Final = {
     "podgroups": "podgroup",

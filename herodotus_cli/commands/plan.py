@@ -13,7 +13,6 @@ import click
 from herodotus_answers.plans import KINDS, MAX_CHANGES
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.cluster_review import SCALABLE, ReviewOptions
-from herodotus_cli.commands import GOAL_NAMES
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_of
 from herodotus_cli.option_values import OutputOptions
@@ -38,14 +37,8 @@ _FOLLOW = click.option(
 _EXIT_CODE = click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
 
 
-def _find_goal(name: str) -> click.Command:
-    return GOALS[name]
-
-
 @click.command(
     cls=options.CommandWithGoals,
-    goals=GOAL_NAMES,
-    find_goal=_find_goal,
     short_help="Find the fewest changes after which a pod fits.",
 )
 @click.argument(
@@ -220,6 +213,7 @@ def _follow(
     return PlanWatcher(connection, output, environment).follow(review, plan, spec["plan"].get("pods") or ())
 
 
+@plan.add_goal
 @options.command(name="drain")
 @click.argument("nodes", metavar="NODE…", nargs=-1, required=True, shell_complete=completion_values.nodes)
 @click.option("--rolling", is_flag=True, help="Each node takes pods again before the next is drained.")
@@ -252,6 +246,7 @@ def plan_drain(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object) 
     _ask(ctx, question, f"plan drain {cluster_review.join_names(names)}")
 
 
+@plan.add_goal
 @options.command(name="consolidate")
 @click.option(
     "--nodes",
@@ -286,6 +281,7 @@ def plan_consolidate(ctx: click.Context, /, **_given: object) -> None:
     _ask(ctx, question, "plan consolidate")
 
 
+@plan.add_goal
 @options.command(name="spread")
 @click.argument("workload", metavar="KIND/NAME", shell_complete=completion_values.workloads)
 @options.namespace_option
@@ -318,6 +314,3 @@ def plan_spread(ctx: click.Context, /, workload: str, **_given: object) -> None:
         raise click.UsageError(f"plans are made for {', '.join(SCALABLE)}: not for a {kind}")
     question: Json = {"spread": f"{SCALABLE[kind]}/{name}", "namespace": namespace, "maxChanges": given["max_steps"]}
     _ask(ctx, question, f"plan spread {workload}")
-
-
-GOALS: dict[str, click.Command] = dict(zip(GOAL_NAMES, (plan_drain, plan_consolidate, plan_spread), strict=True))

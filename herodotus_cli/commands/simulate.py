@@ -18,7 +18,6 @@ from herodotus_cli import completion_values, option_values, options
 from herodotus_cli.environment import environment_of
 from herodotus_cli.parameter_types import WholeNumber
 
-_GOAL_NAMES = ("tune",)
 MAX_SEEDS = 100
 MAX_PROCESSES = 1024
 MAX_TRIALS = 10_000
@@ -57,10 +56,6 @@ def _build_question(kind: type[Question], ctx: click.Context, **others: Any) -> 
     return kind(**{name: value for name, value in ctx.params.items() if name in names and value} | others)
 
 
-def _find_goal(name: str) -> click.Command:
-    return GOALS[name]
-
-
 def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, screen: Callable[..., Any]) -> None:
     """Answer a question and print the answer with a screen of `render`."""
     from herodotus_cli.transport.local import answer_trace_question
@@ -71,8 +66,6 @@ def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, s
 
 @click.command(
     cls=options.CommandWithGoals,
-    goals=_GOAL_NAMES,
-    find_goal=_find_goal,
     short_help="Replay hours of arrivals with other scheduler configurations.",
 )
 @_TRACES
@@ -142,6 +135,7 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     _answer(ctx, question, partial(screen.build_pod_screen, f"simulate {', '.join(traces)}"))
 
 
+@simulate.add_goal
 @options.command(name="tune")
 @_TRACES
 @click.option("--minimize", metavar="FIGURE", help="Figure to lower, such as nodesInUse or cpu.fragmentation.")
@@ -226,6 +220,3 @@ def simulate_tune(ctx: click.Context, /, **_given: object) -> None:
         kubernetes_version=ctx.params["kubernetes_version"] or group["kubernetes_version"],
     )
     _answer(ctx, question, screen.build_screen)
-
-
-GOALS: dict[str, click.Command] = dict(zip(_GOAL_NAMES, (simulate_tune,), strict=True))

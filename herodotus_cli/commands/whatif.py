@@ -7,13 +7,12 @@ Owns: its options and its request. Does not own: reading files (`manifests`), th
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
 
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
-from herodotus_cli.commands import ACTION_NAMES
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError
@@ -45,16 +44,15 @@ class WhatIfArguments(NamedTuple):
     cluster_files: tuple[str, ...]
 
 
-def _find_action(name: str) -> click.Command:
-    from herodotus_cli.commands.whatif_actions import ACTIONS, QUESTIONS  # most questions are about pods
+def _load_actions() -> Mapping[str, click.Command]:
+    from herodotus_cli.commands.whatif_actions import ACTIONS, QUESTIONS  # here, because a question may have no word
 
-    return QUESTIONS.get(name) or ACTIONS[name]
+    return {**ACTIONS, **QUESTIONS}
 
 
 @click.command(
     cls=options.CommandWithGoals,
-    goals=ACTION_NAMES,
-    find_goal=_find_action,
+    load_goals=_load_actions,
     short_help="Simulate new pods, drain, cordon, taint, add-nodes, scale.",
 )
 @click.argument(

@@ -12,8 +12,9 @@ from pathlib import Path
 import click
 import pytest
 
-from herodotus_cli.commands import ACTION_NAMES, COMMANDS, load_command
+from herodotus_cli.commands import COMMANDS, load_command
 from herodotus_cli.commands.completion import SCRIPTS
+from herodotus_cli.commands.whatif import whatif
 from herodotus_cli.completion import complete
 from herodotus_cli.environment import Environment
 from herodotus_cli.options import CommandWithGoals
@@ -58,7 +59,7 @@ def words(service: Service, *typed: str) -> list[str]:
         (("workload", "-n", "shop", ""), ["deploy/web", "rs/web-5484d601e6", "sts/db"]),
         (
             ("whatif", "-n", "shop", ""),
-            [*ACTION_NAMES, "deploy/web", "pod", "pod-6", "pod-7", "pod-8", "rs/web-5484d601e6", "sts/db"],
+            [*whatif.list_goals(), "deploy/web", "pod", "pod-6", "pod-7", "pod-8", "rs/web-5484d601e6", "sts/db"],
         ),
         (("whatif", "dra"), ["drain"]),
         (("whatif", "drain", "wor"), ["worker-1", "worker-2"]),

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from herodotus_cli.commands import COMMANDS
-from herodotus_cli.commands import plan as plan_command
-from herodotus_cli.commands import simulate as simulate_command
+from herodotus_cli.commands.plan import plan
+from herodotus_cli.commands.simulate import simulate
 from tests.cli.service import command
 
 REFERENCE = Path(__file__).parents[3] / "docs/commands.md"
 GOALS = {
-    "plan": [f"plan {goal}" for goal in plan_command.GOALS],
-    "simulate": [f"simulate {goal}" for goal in simulate_command.GOALS],
+    "plan": [f"plan {goal}" for goal in plan.list_goals()],
+    "simulate": [f"simulate {goal}" for goal in simulate.list_goals()],
 }
 HEAD = """# Commands of kubectl herodotus
 
