@@ -3,7 +3,7 @@
 Owns: parsing of the Accept header, conversion of objects into the other two representations. Does not own: the columns
 of a kind (`objects`).
 
-Invariant: the first supported representation in the header is used; without one the answer is 406.
+Invariant: the supported representation that the header prefers is used; without one the answer is 406.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from flask import request
+from werkzeug.http import parse_accept_header, parse_options_header
 
 from herodotus_endpoint.errors import StatusError
 
@@ -42,14 +43,16 @@ class TableColumn:
 
 
 def negotiate(*forms: str) -> str:
-    """Return the first form in the Accept header that is served: one of `forms`, or "" for plain JSON.
+    """Return the form that the Accept header prefers of those served: one of `forms`, or "" for plain JSON.
 
-    Raises StatusError 406 if the header has neither.
+    Of equal quality (`q`), the first one counts, and wildcards count last, as in the API server. Raises StatusError 406
+    if the header has neither.
     """
-    for clause in request.headers.get("Accept", "*/*").split(","):
-        media, _, rest = clause.strip().partition(";")
-        parameters = dict(p.strip().partition("=")[::2] for p in rest.split(";") if "=" in p)
-        if media.strip() not in _JSON_TYPES or parameters.get("q") in ("0", "0.0"):
+    clauses = [
+        (q, parse_options_header(text)) for text, q in parse_accept_header(request.headers.get("Accept") or "*/*")
+    ]
+    for quality, (media, parameters) in sorted(clauses, key=lambda c: (-c[0], "*" in c[1][0])):
+        if media not in _JSON_TYPES or not quality:
             continue
         form = parameters.get("as", "")
         if not form:

@@ -82,9 +82,16 @@ def test_table_rows_include_the_requested_object(stored: Service, include: str, 
         ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", "DecisionList"),
         ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "PartialObjectMetadataList"),
         ("application/json;as=Table;v=v1;g=meta.k8s.io", "Table"),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table"),
+        ("application/json,application/json;as=Table;v=v1;g=meta.k8s.io", "DecisionList"),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io;q=0.5,application/json;q=0.9", "DecisionList"),
+        ("application/json;q=0.1, application/json; as=Table; v=v1; g=meta.k8s.io; q=0.2", "Table"),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io;q=0,application/json", "DecisionList"),
+        ("*/*,application/json;as=Table;v=v1;g=meta.k8s.io", "Table"),
+        ("text/html,*/*;q=0.1", "DecisionList"),
     ],
 )
-def test_negotiates_the_first_supported_representation(stored: Service, accept: str, kind: str) -> None:
+def test_negotiates_the_preferred_representation(stored: Service, accept: str, kind: str) -> None:
     headers = {"Accept": accept} if accept else {}
     assert stored.client.get(f"{API}/decisions", headers=headers).get_json()["kind"] == kind
 
