@@ -77,4 +77,4 @@ def run(words: str, output: OutputOptions, environment: Environment) -> None:
             f"{words[:60]!r} is neither a plugin of kube-scheduler, one of its reasons, nor a word of a screen; {hint}"
         )
     answer = build_plugin_explanation(plugins[0])
-    environment.print_answer(answer, output, lambda _: lists.build_plugin(answer))
+    environment.print_answer(answer, output, lambda _: lists.build_plugin(answer, term))

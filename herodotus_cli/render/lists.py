@@ -84,8 +84,11 @@ def build_pods(answer: Json, view: ViewOptions, namespace: str) -> list[Block]:
     )
 
 
-def build_plugin(answer: PluginExplanation) -> list[Block]:
-    """Return the blocks of the screen of `explain` about one plugin."""
+def build_plugin(answer: PluginExplanation, term: TermExplanation | None = None) -> list[Block]:
+    """Return the blocks of the screen of `explain` about one plugin.
+
+    `term` comes first: what the word means on screens, such as `unschedulable`, a queue and the code of a reason.
+    """
     groups = {
         "READS": answer["fields"],
         "REASON": [reason["message"] for reason in answer["reasons"]],
@@ -94,7 +97,11 @@ def build_plugin(answer: PluginExplanation) -> list[Block]:
     }
     rows = [(label if i == 0 else "", text) for label, texts in groups.items() for i, text in enumerate(texts)]
     return join_sections(
-        [[TextLine(answer["metadata"]["name"], "strong"), TextLine(answer["checks"])], [labelled_rows(rows)]]
+        [
+            build_term(term) if term else [],
+            [TextLine(answer["metadata"]["name"], "strong"), TextLine(answer["checks"])],
+            [labelled_rows(rows)],
+        ]
     )
 
 

@@ -98,7 +98,7 @@ class ComparisonViews:
         ]
         is_one = pods[0].decision.pod.uid == pods[1].decision.pod.uid
         if is_one and pods[0].ordinal == pods[1].ordinal:
-            raise StatusError(400, "one attempt at one pod cannot be compared: attempt and withAttempt must differ")
+            raise StatusError(400, _describe_same_attempt(pods[0]))
         document = build_pod_comparison(pods, attempts=[each.ordinal for each in pods] if is_one else ())
         for side, stored in zip(document["pods"], pods, strict=True):
             _add_position(side["attempt"], stored)
@@ -131,6 +131,14 @@ class ComparisonViews:
             raise node_not_found(stored, str(e.args[0])) from e
         _add_position(document["attempt"], stored)
         return json_response(document)
+
+
+def _describe_same_attempt(stored: StoredAttempt) -> str:
+    """Return why a record of a pod cannot be compared with itself."""
+    first, last = stored.ordinal, stored.last_ordinal
+    if first == last:
+        return "one attempt at one pod cannot be compared: attempt and withAttempt must differ"
+    return f"attempts {first} to {last} had the same result and are one record: nothing changed between them"
 
 
 def _add_position(attempt: ComparedAttempt, stored: StoredAttempt) -> None:

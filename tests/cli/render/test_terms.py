@@ -43,6 +43,15 @@ def list_printed_headings() -> Iterator[str]:
                 yield match[0]
 
 
+@pytest.mark.parametrize(
+    ("word", "begin"), [("unschedulable", "unschedulable (queue)"), ("gated", "gated (queue)"), ("tie", "tie (word)")]
+)
+def test_word_that_is_also_a_code_of_a_plugin_is_explained_as_the_screen_means_it(word: str, begin: str) -> None:
+    said = command("explain", word).out
+    assert said.startswith(begin)
+    assert ("READS" in said) == (word != "tie"), "the plugin follows"
+
+
 @pytest.mark.parametrize("word", [*(event.label for event in ClusterEvent), *PLACES])
 def test_explains_events_and_queues(word: str) -> None:
     assert find_term(word), word

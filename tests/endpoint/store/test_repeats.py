@@ -57,6 +57,12 @@ def test_answers_count_attempts_without_a_record(service: Service, batches: Sequ
     service.stored(rows(TABLE))
     for batch in batches:
         service.stored(*batch)
+    same = service.client.get(
+        f"{API}/namespaces/shop/podcomparisons/{FIRST.pod.name}?with={FIRST.pod.name}&attempt=2&withAttempt=40"
+    )
+    assert same.get_json()["message"] == (
+        "attempts 1 to 41 had the same result and are one record: nothing changed between them"
+    )
     shown = service.explain()["attempt"]
     numbers = {name: shown[name] for name in ("ordinal", "lastOrdinal", "attempts", "failedBefore")}
     assert numbers == {"ordinal": 42, "lastOrdinal": 49, "attempts": 49, "failedBefore": 41}
