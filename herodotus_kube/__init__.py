@@ -6,6 +6,6 @@ reader is and what it may read, `published_authorities` reads the CAs that the s
 has errors and pages of lists. Only `http` imports the HTTP library.
 """
 
-import sys
+from herodotus_record.lean_httpx import leave_out_command_line
 
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # its command line: see scheduler/__init__.py
+leave_out_command_line()

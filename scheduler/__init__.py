@@ -1,8 +1,7 @@
 """A kube-scheduler compatible scheduler that records every scheduling cycle. It imports no web or terminal library."""
 
-import sys
+from herodotus_record.lean_httpx import leave_out_command_line
 
 DISTRIBUTION = "kubectl-herodotus-servers"  # herodotus_record/installation.py looks for this line
 
-# httpx imports its own command line, with click, Rich and pygments: a quarter of the imports of the shipper.
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+leave_out_command_line()

@@ -5,16 +5,15 @@ Owns: the messages of failures. Does not own: the request (`herodotus_client.cli
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from herodotus_cli.errors import CliError, from_service_error, unreachable
 from herodotus_client.responses import ServiceError
+from herodotus_record.lean_httpx import leave_out_command_line
 
-# httpx imports its own command line, with pygments: 60 of the 250 ms of a command with --endpoint.
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+leave_out_command_line()
 
 import httpx  # noqa: E402
 
