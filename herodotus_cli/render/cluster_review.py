@@ -60,7 +60,9 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
 def _build(answer: Json, title: str, view: ViewOptions, most: int | None) -> list[Block]:
     """Return the blocks of the screen with at most `most` rows in a table; None: all of them."""
     status, every_row = answer["status"], most is None
-    sections: list[list[Block]] = [[SplitLine(title, f"what-if: {_NOTHING}")]]
+    groups = status.get("nodeGroups")
+    is_list = groups is not None and not groups["pods"] and not groups["estimates"]  # of what exists: no what-if
+    sections: list[list[Block]] = [] if is_list else [[SplitLine(title, f"what-if: {_NOTHING}")]]
     if status["capacity"] is not None:
         style: Style = "bad" if status.get("refusals") else ""
         sections += [[TextLine(status["headline"], style)], *_capacity(status["capacity"], most)]
@@ -72,8 +74,8 @@ def _build(answer: Json, title: str, view: ViewOptions, most: int | None) -> lis
         sections += plan.build_screen(status["plan"], status["headline"], every_row=every_row)
     elif status.get("deschedule") is not None:
         sections += deschedule.build_screen(status["deschedule"], status["headline"], most)
-    elif status.get("nodeGroups") is not None:
-        sections += node_groups.build_review(status["nodeGroups"], view, every_row=every_row)
+    elif groups is not None:
+        sections += node_groups.build_review(groups, view, every_row=every_row)
     elif status.get("scaleDown") is not None:
         sections += [
             [TextLine(status["headline"])],

@@ -6,7 +6,8 @@ With HERODOTUS_SCREENSHOTS=FOLDER each page is also written there as a picture.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -96,16 +97,16 @@ def a_pod(name: str, on: str = "", namespace: str = "shop") -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"containers": [container], **({"nodeName": on} if on else {})}}
 
 
-def fill_service(service: Service) -> None:
-    """Store placed, waiting, preempting and observed pods of the last hour."""
+def fill_service(service: Service, names: Sequence[str] = NODES) -> None:
+    """Store placed, waiting, preempting and observed pods of the last hour, on nodes with these names."""
     service.clock.now_s = observed.NOON_US / 1e6 + 60  # no record may be of later
     at_us = observed.NOON_US - 50 * MINUTE_US
-    table = a_table(NODES, used={name: 300 * i for i, name in enumerate(NODES)})
-    full = {name: {"NodeResourcesFit": INSUFFICIENT_CPU} for name in NODES} | {
+    table = a_table(names, used={name: 300 * (i % 12) for i, name in enumerate(names)})
+    full = {name: {"NodeResourcesFit": INSUFFICIENT_CPU} for name in names} | {
         "worker-12": {"NodeUnschedulable": CORDONED}
     }
-    some = {name: {"NodeResourcesFit": INSUFFICIENT_CPU} for name in NODES[8:]}
-    web: dict[str, Any] = {"nodes": NODES, "labels": {"pod-template-hash": "5d9f"}, "rejected": some}
+    some = {name: {"NodeResourcesFit": INSUFFICIENT_CPU} for name in names[len(names) * 2 // 3 :]}
+    web: dict[str, Any] = {"nodes": names, "labels": {"pod-template-hash": "5d9f"}, "rejected": some}
     placed = [
         a_decision(
             pod=f"web-5d9f-{i}",
@@ -117,9 +118,9 @@ def fill_service(service: Service) -> None:
         )
         for i in range(1, 5)
     ]
-    placed.append(a_decision(pod="small", nodes=NODES, sequence=60, started_us=at_us))
+    placed.append(a_decision(pod="small", nodes=names, sequence=60, started_us=at_us))
     outcomes = [bound(decision, table, sequence=decision.sequence + 1) for decision in placed]
-    late: dict[str, Any] = {"nodes": NODES, "rejected": full, "requests": {"cpu": 9000}}
+    late: dict[str, Any] = {"nodes": names, "rejected": full, "requests": {"cpu": 9000}}
     first = a_decision(
         pod="payments-0", owner=Owner("StatefulSet", "payments"), sequence=70, started_us=at_us + 30 * MINUTE_US, **late
     )
@@ -146,8 +147,9 @@ def fill_service(service: Service) -> None:
         service.stored(*record.frames)
 
 
-def present_objects() -> dict[str, Any]:
-    nodes = [a_node(name) for name in NODES[:-1]] + [a_node("worker-12", unschedulable=True)]
+def present_objects(names: Sequence[str] = NODES) -> dict[str, Any]:
+    """Return what the API server has by path: these nodes, of which worker-12 is cordoned, and pods."""
+    nodes = [a_node(name, **({"unschedulable": True} if name == "worker-12" else {})) for name in names]
     pods = [a_pod(f"web-5d9f-{i}", f"worker-{i}") for i in range(1, 5)] + [a_pod("payments-0")]
     pods += [a_pod("big-0", namespace="ci"), *(a_pod(f"front-{i}", f"worker-{i + 1}", "web") for i in range(2))]
     named = {f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{p['metadata']['name']}": p for p in pods}
@@ -167,9 +169,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     made.store.close()
 
 
-@pytest.fixture(scope="module")
-def tab(service: Service) -> Iterator[Pages]:
-    cluster = StubApiServer(present_objects(), live=True)
+@contextmanager
+def a_tab(service: Service, cluster: StubApiServer) -> Iterator[Pages]:
+    """A browser's tab at the pages of a service, with the API server around it."""
     with served(service.client, PREFIX, cluster) as url, chromium() as browser:
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -177,6 +179,12 @@ def tab(service: Service) -> Iterator[Pages]:
         pages.page.set_default_timeout(60_000)
         pages.page.on("pageerror", lambda error: pages.complaints.append(str(error)))
         yield pages
+
+
+@pytest.fixture(scope="module")
+def tab(service: Service) -> Iterator[Pages]:
+    with a_tab(service, StubApiServer(present_objects(), live=True)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -246,7 +254,11 @@ FAULTS = r"""() => {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_tab_reaches_everything_in_the_order_of_the_page(pages: Pages, name: str) -> None:
-    page = pages.open(PAGES[name], complete=True)
+    check_keyboard(pages.open(PAGES[name], complete=True))
+
+
+def check_keyboard(page: Page) -> None:
+    """Fail if Tab does not reach everything that can have the focus, in the order of the page, with an outline."""
     wanted = page.evaluate(FOCUSABLE)
     reached: list[str] = []
     for _ in range(8 * len(wanted)):  # a field for a time has a stop for each of its parts
