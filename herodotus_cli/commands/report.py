@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: (name,) for name in ("pod", "node", "workload", "podgroup", "pending", "compare", "balance")},
     "drain": ("whatif", "drain"),
-    **{name: (name,) for name in ("whatif", "capacity", "consolidate", "nodegroups", "preemptions", "simulate")},
+    **{
+        name: (name,) for name in ("whatif", "plan", "capacity", "consolidate", "nodegroups", "preemptions", "simulate")
+    },
 }
 _WHOLE_POD: Final = ("--all", "--timeline")  # a row for each node, and what happened
 _NOT_FOR_TERMINALS: Final = ("html", "svg")  # markup that nobody reads
@@ -86,12 +88,12 @@ def report(
 ) -> None:
     """Write the answer to a question as one file for a ticket, a chat or a postmortem.
 
-    SUBJECT is pod, node, workload, podgroup, pending, compare, balance, drain (whatif drain), whatif, capacity,
+    SUBJECT is pod, node, workload, podgroup, pending, compare, balance, drain (whatif drain), whatif, plan, capacity,
     consolidate, nodegroups, preemptions or simulate. What follows are the arguments and options of the command that
-    answers it. The file has the headline, causes and fixes, for a pod also the timeline and every node with its filters
-    and scores, for a simulation plots over time, for an answer about the present cluster its nodes, requests and
-    versions, and when, how and by which versions it was made. It needs no other file and no script. The end of FILE's
-    name tells the format, too.
+    answers it. The file has the headline, causes and fixes, and when, how and by which versions the answer was made.
+    For a pod it also has the timeline and every node with its filters and scores, for a simulation plots over time,
+    and for an answer about the present cluster its nodes, requests and versions. It needs no other file and no script.
+    The end of FILE's name tells the format, too.
 
     \b
     kubectl herodotus report pod payments-0 -n shop --to payments-0.html

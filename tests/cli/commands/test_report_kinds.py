@@ -29,6 +29,7 @@ KINDS = {
     "pending": ("pending",),
     "drain": ("drain", "worker-1"),
     "capacity": ("capacity", "pod", "huge"),
+    "plan": ("plan", "pod", "huge"),
 }
 MAX_BYTES = 40_000
 
