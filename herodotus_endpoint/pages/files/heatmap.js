@@ -1,6 +1,7 @@
 // Nodes × plugins: a table of which only the rows in sight exist. Owns: its rows while it scrolls, its keys.
 // Does not own: what the rows are (`columns`), what a row leads to.
 // A row keeps its element as long as it is in sight, so what has the focus keeps it.
+// Tab stops at one row alone, that of the last focus or the first in sight: arrows go to the others, however many.
 
 import { el } from "./dom.js";
 import { number } from "./words.js";
@@ -20,6 +21,7 @@ export class HeatMap {
     this.opened = -1;
     this.from = 0;
     this.rows = [];
+    this.stop = 0; // position of the row that Tab stops at
     this.heads = heads(columns);
     this.width = this.heads.length;
     const first = this.width - columns.filters.length - columns.scores.length;
@@ -32,7 +34,7 @@ export class HeatMap {
     this.table = el("table", { class: "heat", "aria-rowcount": "0" },
       el("caption", { class: "unseen" }, "Nodes by plugins: ✓ passed, ✗ rejected, · not evaluated; points of score plugins"),
       el("colgroup", {}, this.heads.map((head) => el("col", { class: head.kind }))), el("thead", {}, this.groups, this.head), this.body);
-    this.element = el("div", { class: "sheet", tabindex: "0", role: "region", "aria-label": "Nodes by plugins", scroll: () => this.#scrolled(), keydown: (event) => this.#key(event) }, this.table);
+    this.element = el("div", { class: "sheet", tabindex: "0", role: "region", "aria-label": "Nodes by plugins", scroll: () => this.#scrolled(), keydown: (event) => this.#key(event), focusin: (event) => this.#entered(event) }, this.table);
     this.watching = new ResizeObserver(() => this.#draw());
     this.watching.observe(this.element);
   }
@@ -49,6 +51,7 @@ export class HeatMap {
     this.element.scrollTop = 0;
     for (const row of this.rows) row.remove();
     this.rows = [];
+    this.stop = 0;
     this.#draw();
   }
 
@@ -90,6 +93,20 @@ export class HeatMap {
     this.below.firstChild.style.height = `${(this.nodes.length - upto) * ROW}px`;
     this.above.hidden = from === 0;
     this.below.hidden = upto === this.nodes.length;
+    this.#placeStop();
+  }
+
+  #placeStop() {
+    const isDrawn = this.stop >= this.from && this.stop < this.from + this.rows.length;
+    const at = isDrawn ? this.stop : Math.min(Math.ceil(this.element.scrollTop / ROW), this.nodes.length - 1);
+    this.rows.forEach((row, i) => { row.pick.tabIndex = row.name.tabIndex = this.from + i === at ? 0 : -1; });
+  }
+
+  #entered(event) {
+    const position = this.rows.indexOf(event.target.closest("tbody tr"));
+    if (position < 0) return;
+    this.stop = this.from + position;
+    this.#placeStop();
   }
 
   #row() {

@@ -45,7 +45,7 @@ export class Sheet {
   }
 
   #key() {
-    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (bold: first failure), · not evaluated. Points are the normalized score times the weight; red: behind the best node, blue: ahead of it, and in the best node's row ahead of the next; uncoloured: no difference. Select a node's name for its details, or two checkboxes to compare nodes.");
+    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (bold: first failure), · not evaluated. Points are the normalized score times the weight; red: behind the best node, blue: ahead of it, and in the best node's row ahead of the next; uncoloured: no difference. Select a node's name for its details, or two checkboxes to compare nodes. Arrow keys go from row to row.");
   }
 
   #narrow(name, value) {

@@ -249,6 +249,27 @@ def test_arrow_keys_move_between_rows_and_keep_the_focus(pages: Pages) -> None:
     assert page.evaluate("document.activeElement.ariaLabel") == "Compare worker-40"
 
 
+def test_tab_stops_at_one_row_of_5000_and_at_one_in_sight_after_scrolling(pages: Pages) -> None:
+    page = pages.open(f"{THIS_POD}&sort=name")
+    page.get_by_role("region", name="Nodes by plugins").focus()
+    reached = []
+    while not reached or reached[-1] != "worker-0":
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.textContent || document.activeElement.ariaLabel"))
+    assert reached[-2:] == ["Compare worker-0", "worker-0"]
+    page.keyboard.press("Tab")
+    assert not page.evaluate("document.activeElement.closest('table.heat')"), "the next Tab leaves the table"
+    page.get_by_role("region", name="Nodes by plugins").focus()
+    page.keyboard.press("End")
+    page.locator("button:text-is('worker-4999')").wait_for()
+    stops = page.locator("table.heat tbody button:not([tabindex='-1'])")
+    assert stops.count() == 1
+    stop, sheet = stops.bounding_box(), page.locator(".sheet").bounding_box()
+    assert stop
+    assert sheet
+    assert sheet["y"] <= stop["y"] < sheet["y"] + sheet["height"]
+
+
 def test_links_between_attempts_and_to_the_node_history(pages: Pages) -> None:
     page = pages.open(THIS_POD)
     page.get_by_role("region", name="Attempts, newest first").get_by_role("link", name="1", exact=True).click()
