@@ -56,7 +56,7 @@ class ServerError(CliError):
 
 
 class NotEvaluatedError(ServerError):
-    """Local mode cannot evaluate what was asked: an object or a right is missing."""
+    """Local mode cannot evaluate the question: an object or a right is missing."""
 
 
 class ConnectionFailedError(CliError):

@@ -226,9 +226,9 @@ class LivePodReader:
         return batch_queues.read_queue(pod, self._kubectl().get_from_api_server)
 
     def _ask_about_groups(self, answer: Json, *, is_reported: bool) -> PodNodeGroups | None:
-        """Return the verdicts of the node groups on a pod without a node, or None if they are not asked for.
+        """Return the verdicts of the node groups on a pod without a node, or None if nothing requests them.
 
-        They are asked for with --node-groups, by the screen of local mode, which has read the cluster already, and if
+        A request is made with --node-groups, by the screen of local mode, which has read the cluster already, and if
         an autoscaler reported about the pod (`is_reported`), because no record says what stops its groups. Otherwise
         the screen shows those that the record has. Raises CliError if --node-groups has no answer.
         """

@@ -1,6 +1,6 @@
 """Questions about node groups: the options that several commands share, the file of shapes, and the request.
 
-Owns: what is asked. Does not own: the request's form (`cluster_review`), screens (`render.node_groups`).
+Owns: the question. Does not own: the request's form (`cluster_review`), screens (`render.node_groups`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Draws an answer on a terminal again and again, in place, for --watch.
 
 Owns: the terminal while an answer is watched, what is marked as changed, what fits. Does not own: when the answer is
-asked for again (`decision_watch`), its content.
+requested again (`decision_watch`), its content.
 
-Invariant: whatever ends the watch, Ctrl-C and SIGTERM included, the terminal is left as it was, with the last answer
+Invariant: after any end of the watch, Ctrl-C and SIGTERM included, the terminal is left as it was, with the last answer
 below what was there before.
 """
 

@@ -1,6 +1,6 @@
 """Responses of the decisions service and of the API server: the document, or the error that the server states.
 
-Owns: parsing a response, and the errors. Does not own: requests (`client`), what a user is told about an error.
+Owns: parsing a response, and the errors. Does not own: requests (`client`), what a user reads about an error.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _read_live(
 def _look_up_fates(absent: list[NoLongerPendingPod], connection: ConnectionSettings, environment: Environment) -> None:
     """Set `fate`, what became of a pod that is no longer pending, for the first _MAX_LOOKED_UP pods.
 
-    The API server is asked about all of them at the same time. A fate that cannot be found out is None.
+    The requests to the API server run at the same time. A fate that cannot be found out is None.
     """
     from herodotus_answers.live.objects import find_fate
     from herodotus_cli.transport.kubectl import KubectlTransport

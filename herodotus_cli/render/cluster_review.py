@@ -204,7 +204,7 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
 def _checked(status: Json) -> list[Block]:
     """Return a line that says which budgets a drain asked, or that none selects a pod.
 
-    Return [] if no budgets were asked, or if one forbids an eviction, which the headline says.
+    Return [] if the drain asked no budgets, or if one forbids an eviction, which the headline says.
     """
     budgets = status.get("budgets")
     if budgets is None or any(pod["cause"] == "Budget" for pod in status["blocked"]):

@@ -81,7 +81,7 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     omitted = f" {answer['podsOmitted']} are not listed." if answer["podsOmitted"] else ""
     subject = f"{pluralize(count, 'pod') if count else 'No pods'} {'is' if count == 1 else 'are'}"
     pending = f"{subject} pending{overdue if late else ''}."
-    gone = _describe_gone(answer, view) if _is_whole(view) else ""
+    absent = _describe_absent(answer, view) if _is_whole(view) else ""
     left_out = len(answer["pods"]) - sum(row.pods for row in shown)
     others = "next tries" if not shown else pluralize(left_out, "more pod") if left_out else "each pod"
     more = [f"-o wide ({others})"] if left_out or len(shown) < len(answer["pods"]) else []
@@ -89,7 +89,7 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     is_local = "source" in answer  # there are no attempts
     has_groups = view.report or (view.headers and not view.piped)
     sections: list[list[Block]] = [
-        [TextLine(f"{pending}{omitted}{gone}", "strong"), *_date_fixes(answer, view)],
+        [TextLine(f"{pending}{omitted}{absent}", "strong"), *_date_fixes(answer, view)],
         [_groups(answer["groups"], view)] if answer["groups"] and has_groups else [],
         _list_uncreated(answer, view),
         [(_pods_without_attempts if is_local else _pods)(shown, view)] if shown else [],
@@ -117,7 +117,7 @@ def _list_uncreated(answer: PendingPods, view: ViewOptions) -> list[Block]:
     return [build_table(("NOT CREATED", "WORKLOAD", "REASON"), rows, right=(0,)), *further] if rows else []
 
 
-def _describe_gone(answer: PendingPods, view: ViewOptions) -> str:
+def _describe_absent(answer: PendingPods, view: ViewOptions) -> str:
     """Return a sentence on pods that have a record as pending but were deleted or placed since; "" if none."""
     sentences = ""
     for fate, words in _FATES.items():

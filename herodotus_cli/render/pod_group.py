@@ -94,7 +94,7 @@ def _when(answer: PodGroupPlacement, view: ViewOptions) -> str:
 
 
 def _notes(answer: PodGroupPlacement) -> list[tuple[str, str]]:
-    """Return (label, sentence) pairs on what would have been enough, and on what is not recorded."""
+    """Return (label, sentence) pairs on what would have been enough, and on facts without a record."""
     rows = []
     short = answer["shortage"]
     if short is not None:

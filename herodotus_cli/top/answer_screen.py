@@ -293,7 +293,7 @@ def _join_words(words: Sequence[str], width: int) -> str:
 
 
 class HelpScreen(_Layer):
-    """The keys."""
+    """The keys of all screens, with what each does."""
 
     def compose(self) -> ComposeResult:
         yield AnswerText()

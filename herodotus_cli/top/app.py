@@ -457,7 +457,7 @@ class TopApp(App[None]):
         self.push_screen(AnswerScreen(["pod", pod.name, "-n", pod.namespace, "--all"], pod))
 
     def action_help(self) -> None:
-        """Show the keys."""
+        """Open the list of all keys, unless it is open."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
 

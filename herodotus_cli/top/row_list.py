@@ -72,7 +72,7 @@ class RowList(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> Sequence[Any]:
-        """All rows."""
+        """All rows, also those that the list has no lines for."""
         return self._rows
 
     def show_rows(self, rows: Sequence[Any], write: Callable[[Any], list[Part]]) -> None:

@@ -388,7 +388,7 @@ class KubectlTransport:
         return f"is it running?  kubectl -n {self._connection.service.namespace} get pods"
 
     def _describe_cluster_check(self) -> tuple[str, ...]:
-        """Return how to see which API server was asked; in the demo, how to start its cluster again."""
+        """Return how to see which API server got the request; in the demo, how to start its cluster again."""
         installer = self._find_demo()
         return (
             _CLUSTER_HINTS if installer is None else (f"the demo may have ended; start it again: {installer} --demo",)
