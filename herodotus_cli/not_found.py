@@ -176,7 +176,8 @@ def _list_owner_hints(request: PodRequest) -> list[str]:
     """Return hints with who deleted the pod, or the state of the workload that makes pods of such names, or []."""
     from herodotus_answers.live.workload_objects import find_maker
     from herodotus_answers.live.workloads.deletions import list_deletions
-    from herodotus_answers.live.workloads.workload_state import Situation, find_state
+    from herodotus_answers.live.workloads.situation import Situation
+    from herodotus_answers.live.workloads.workload_state import find_state
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(request.connection, request.environment.environ)

@@ -7,11 +7,12 @@ Owns: who owns what, which pods count, and which ReplicaSet has a Deployment's t
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.objects import find_controller, is_active, read_owner
-from herodotus_answers.live.pod_facts import is_true, kubectl, read_conditions
+from herodotus_answers.live.pod_facts import is_true, kubectl, parse_time, read_conditions
 from herodotus_answers.pod_templates import read_template
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 _HASH: Final = "pod-template-hash"
 # The kinds of workloads, in the order in which a name without a kind is looked up.
 KINDS: Final = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job", "ReplicaSet", "ReplicationController")
+REACTION_TIME: Final = timedelta(seconds=10)  # a controller has acted on a change that is older
 _WITH_PARENT: Final = ("ReplicaSet", "Job")
 
 
@@ -73,6 +75,14 @@ class Workload:
     @property
     def conditions(self) -> dict[str, Json]:
         return read_conditions(self.object)
+
+    @property
+    def age(self) -> timedelta | None:
+        """For how long the workload has existed at least, or None if that is not known."""
+        times = [self.meta.get("creationTimestamp")]
+        times += [condition.get("lastTransitionTime") for condition in self.conditions.values()]
+        known = [time for time in map(parse_time, times) if time is not None]
+        return self.now - min(known) if known else None
 
     def is_true(self, condition: str) -> bool:
         """Return whether a condition of the workload is true."""

@@ -198,7 +198,8 @@ def _read_live(
 ) -> LiveWorkload | None:
     """Return the state of the workload and its pods by present zone, or None if neither is known."""
     from herodotus_answers.live.objects import build_live_workload
-    from herodotus_answers.live.workloads.workload_state import Situation, add_state
+    from herodotus_answers.live.workloads.situation import Situation
+    from herodotus_answers.live.workloads.workload_state import add_state
 
     zone_of = _read_zones(answer, connection, environment)
     live = build_live_workload(environment.now(), answer.get("nodes", ()), zone_of)

@@ -1,6 +1,7 @@
 """Find in events who deleted a pod that no longer exists, and what is known of a workload that no longer does.
 
-Owns: which events say so. Does not own: pods that are being deleted (`pod_ending`), reading (`cluster_objects`). Pure.
+Owns: which events say so. Does not own: pods that are being deleted (`termination_causes`), reading
+(`cluster_objects`). Pure.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from herodotus_record.units import begin_sentence
 
 if TYPE_CHECKING:
     from herodotus_answers.live.declarations import LiveCause, LiveState
-    from herodotus_answers.live.workloads.workload_state import Parts, Situation
+    from herodotus_answers.live.workloads.situation import Parts, Situation
 
 Json = dict[str, Any]
 _QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}

@@ -1,6 +1,6 @@
 """Find the pods of a workload that are being deleted, and whether new pods wait for their end.
 
-Owns: which controllers wait, and why. Does not own: what keeps such a pod (`pod_ending`). Pure.
+Owns: which controllers wait, and why. Does not own: what keeps such a pod (`termination_causes`). Pure.
 """
 
 from __future__ import annotations

@@ -17,11 +17,12 @@ from herodotus_answers.live.declarations import LiveState, LiveWorkload
 from herodotus_answers.live.workload_objects import Workload, find_kinds
 from herodotus_answers.live.workloads.amount_causes import format_limit
 from herodotus_answers.live.workloads.cron_schedule import parse_schedule
+from herodotus_answers.live.workloads.situation import Situation
 from herodotus_answers.live.workloads.uncreated_pods import find_uncreated
 from herodotus_answers.live.workloads.workload_autoscaler import explain_autoscaler, find_autoscaler
 from herodotus_answers.live.workloads.workload_codes import CAUSES, STATES
 from herodotus_answers.live.workloads.workload_pods import add_undo
-from herodotus_answers.live.workloads.workload_state import Situation, add_state
+from herodotus_answers.live.workloads.workload_state import add_state
 from herodotus_answers.quantities import parse_quantity
 
 Json = dict[str, Any]
