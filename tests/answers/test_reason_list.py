@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import re
 from pathlib import Path
@@ -11,19 +10,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_answers import wording
-from herodotus_answers.live.pods import (
-    attachment_causes,
-    claim_causes,
-    device_plugins,
-    kubelet_causes,
-    pod_ending,
-    pod_state,
-    probe_causes,
-    reference_causes,
-    resize_causes,
-    waiting_causes,
-)
-from herodotus_answers.live.workloads import job_state, refusal_causes, workload_state
+from herodotus_answers.live import pods, workloads
 from herodotus_answers.reason_list import CAUSES, STATES, build_reason_list, list_stages
 from herodotus_record import reasons
 from herodotus_record.disclosure import PARAMETERS as DISCLOSED
@@ -101,11 +88,10 @@ def test_what_was_published_stays_and_what_is_new_raises_the_version() -> None:
 
 def test_states_and_causes_have_only_published_codes() -> None:
     names = {"make_state": STATES, "make_cause": CAUSES, "make_event_cause": CAUSES}
-    modules = [attachment_causes, claim_causes, device_plugins, job_state, kubelet_causes, pod_ending, pod_state]
-    modules += [probe_causes, reference_causes, refusal_causes, resize_causes, waiting_causes, workload_state]
-    for module in modules:
-        for call in (node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)):
+    paths = [path for package in (pods, workloads) for folder in package.__path__ for path in Path(folder).glob("*.py")]
+    for path in paths:
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
             published = names.get(getattr(call.func, "id", getattr(call.func, "attr", "")))
             first = call.args[0] if call.args else None
             if published is not None and isinstance(first, ast.Constant):
-                assert first.value in published, module
+                assert first.value in published, path

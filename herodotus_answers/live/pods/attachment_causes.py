@@ -86,7 +86,8 @@ def find_claim(pod: Json, volume: str, objects: ClusterObjects) -> Json | None:
 
 def _explain_user(user: Json, objects: ClusterObjects, now: datetime) -> LiveCause | None:
     """Return what keeps a terminating pod from its end, or that the node of a pod is lost; None if nothing is known."""
-    from herodotus_answers.live.pods.pod_ending import find_node_problem, find_termination_causes, list_node_repairs
+    from herodotus_answers.live.pods.node_causes import find_node_problem, list_node_repairs
+    from herodotus_answers.live.pods.termination_causes import find_termination_causes
 
     if user["metadata"].get("deletionTimestamp"):
         causes = find_termination_causes(user, objects, now)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.live.objects import is_static, was_created_with_node
 from herodotus_answers.live.pod_facts import is_pointer, make_cause, make_remedy, make_state, read_conditions
 from herodotus_answers.live.pods.container_ends import find_restart_causes
+from herodotus_answers.live.pods.disruptions import find_disruption
 from herodotus_answers.live.pods.kubelet_causes import find_debugging_causes, find_start_causes
-from herodotus_answers.live.pods.outdated_pods import add_outdated
-from herodotus_answers.live.pods.pod_ending import (
+from herodotus_answers.live.pods.node_causes import (
     describe_eviction_from,
-    find_disruption,
     find_node_faults,
     find_node_problem,
     list_node_repairs,
 )
+from herodotus_answers.live.pods.outdated_pods import add_outdated
 from herodotus_answers.live.pods.resize_causes import find_resize_causes
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Find the state that a pod is really in, from its object, its events and the objects that it names.
 
 Owns: which state it is, who has to act, and the causes of pods that no scheduler has placed. Does not own: why a pod
-waits for a node beyond the decision (`waiting_causes`), pods on a node (`bound_pods`), ends (`pod_ending`), the
-timeline (`pod_timeline`), codes and their meanings (`codes`), reading (`cluster_objects`), types (`declarations`).
-Pure.
+waits for a node beyond the decision (`waiting_causes`), pods on a node (`bound_pods`), ends (`termination_causes`,
+`pod_ending`), the timeline (`pod_timeline`), codes and their meanings (`codes`), reading (`cluster_objects`), types
+(`declarations`). Pure.
 
 Invariant: a state follows from objects that were read. What cannot be read is in `unread`, and no absence is concluded
 from it.
@@ -175,8 +175,8 @@ def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) 
 
 def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     from herodotus_answers.live.pods.claim_causes import find_unread_claims
+    from herodotus_answers.live.pods.node_causes import explain_closed_node
     from herodotus_answers.live.pods.outdated_pods import add_outdated
-    from herodotus_answers.live.pods.pod_ending import explain_closed_node
     from herodotus_answers.live.pods.waiting_causes import find_waiting_causes
 
     if nominated := (pod.get("status") or {}).get("nominatedNodeName"):
@@ -244,7 +244,7 @@ def _list_extender_causes(pod: Json, objects: ClusterObjects, now: datetime) -> 
 
 def _find_victims(pod: Json, node: str, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
     """Return a cause for each pod that is terminating on the nominated node, as far as pods may be listed."""
-    from herodotus_answers.live.pods.pod_ending import describe_termination, find_termination_causes
+    from herodotus_answers.live.pods.termination_causes import describe_termination, find_termination_causes
 
     causes = []
     for victim in objects.list_pods_of_node(node, pod["metadata"]["namespace"]).items:
@@ -447,12 +447,8 @@ def _choose_scheduler(pod: Json, scheduler: str, known: list[str], objects: Clus
 
 
 def _find_terminating(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
-    from herodotus_answers.live.pods.pod_ending import (
-        advise_on_disruption,
-        describe_termination,
-        find_disruption,
-        find_termination_causes,
-    )
+    from herodotus_answers.live.pods.disruptions import advise_on_disruption, find_disruption
+    from herodotus_answers.live.pods.termination_causes import describe_termination, find_termination_causes
 
     node = pod["spec"].get("nodeName")
     who, blocking = find_disruption(pod, objects, now), find_termination_causes(pod, objects, now)
