@@ -166,9 +166,9 @@ class LivePodReader:
             is_told = answer["outcome"]["node"] is None or answer.get("preemptedBy")
             end = [] if is_told else describe_end(answer, objects, at)
             if arguments.timeline:
-                from herodotus_answers.live.pods.pod_timeline import build_timeline_of_gone
+                from herodotus_answers.live.pods.pod_timeline import build_deleted_pod_timeline
 
-                state = build_timeline_of_gone(answer, objects, self._read_attempts(answer["metadata"]))
+                state = build_deleted_pod_timeline(answer, objects, self._read_attempts(answer["metadata"]))
                 replaced_by = None
         if arguments.timeline and not arguments.every_node and state is None:
             raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])

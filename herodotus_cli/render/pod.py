@@ -88,7 +88,7 @@ def _build_sections(
     hints = _hints(answer, view, every_node=every_node)
     is_short = _is_short(answer, view, every_node=every_node)
     is_timeline = "timeline" in (now or {}) and not every_node
-    if now is None or _is_state_of_decision(now, answer, view):
+    if now is None or _is_explained_by_decision(now, answer, view):
         fixes = [] if is_timeline else suggestions.build_blocks(answer, view, is_short=is_short)
         timeline = pod_state.build_timeline(now, view) if now else []
         why: list[Sequence[Block]] = [[*head, *_headline(answer, view), *fixes], timeline]
@@ -118,7 +118,7 @@ def _is_beyond_changes(state: Json) -> bool:
     return any(cause["code"] in _BEYOND_CHANGES for cause in state["causes"])
 
 
-def _is_state_of_decision(state: Json, answer: Json, view: ViewOptions) -> bool:
+def _is_explained_by_decision(state: Json, answer: Json, view: ViewOptions) -> bool:
     """Return whether a pod without a node is only in the state that its last attempt explains."""
     from herodotus_answers.live.pods.pod_state import is_decision_enough  # here, because most answers have no state
 

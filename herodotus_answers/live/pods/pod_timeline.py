@@ -48,7 +48,7 @@ def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] 
     return list(fold_facts(fact for _, fact in timed))[-MAX_ENTRIES:]
 
 
-def build_timeline_of_gone(answer: Json, objects: ClusterObjects, attempts: Sequence[Json]) -> LiveState:
+def build_deleted_pod_timeline(answer: Json, objects: ClusterObjects, attempts: Sequence[Json]) -> LiveState:
     """Return the state of a pod that no longer exists, with the timeline that its records and events have.
 
     `answer` is the PodExplanation of its last attempt.
