@@ -16,6 +16,8 @@ Json = dict[str, Any]
 # GETs a path of the API server; returns the HTTP status code, 0 if there was no response, and the document
 Fetch = Callable[[str], tuple[int, Json]]
 MAX_LISTED: Final = 500  # objects of a list that are read
+# What kube-scheduler says of a pod that it preempts: the UID of the preemptor follows.
+_PREEMPTED_BY: Final = "Preempted by pod "
 _OK, _FORBIDDEN, _NOT_FOUND = 200, 403, 404
 
 Missing = Literal["", "NotFound", "Forbidden", "Unknown"]
@@ -141,6 +143,7 @@ class ClusterObjects:
                 known = "" if missing == "NotFound" or items else missing
                 return ObjectList(items, known, missing == "NotFound" and not items)
             items += (item for item in document.get("items") or () if isinstance(item, dict))
+            items = list(map(_name_preemptor, items)) if kind == "Event" else items
             query["continue"] = (document.get("metadata") or {}).get("continue") or ""
             if not query["continue"]:
                 break
@@ -207,6 +210,18 @@ class ClusterObjects:
 def no_objects() -> ClusterObjects:
     """Return a cluster of which nothing can be read."""
     return ClusterObjects(lambda _path: (0, {}))
+
+
+def _name_preemptor(event: Json) -> Json:
+    """Return an event in whose message a pod that kube-scheduler names by its UID alone has its name, if it is related.
+
+    People know no UIDs, and kubectl describe shows the message without the related object.
+    """
+    related, message = event.get("related") or {}, str(event.get("message") or "")
+    if related.get("kind") != "Pod" or not related.get("uid") or not message.startswith(_PREEMPTED_BY):
+        return event
+    name = f"{related.get('namespace')}/{related.get('name')}"
+    return {**event, "message": message.replace(str(related["uid"]), name, 1)}
 
 
 def read_event_time(event: Json) -> str:

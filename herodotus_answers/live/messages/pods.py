@@ -360,8 +360,8 @@ REMEDIES: Final[RemediesByTopic] = {
     "end": (
         (
             r": .*exec format error",
-            "use an image that is built for {platform}, in {owner}, or let the pod select nodes of an architecture that"
-            " it has",
+            "use a build of {image} that is made for {platform}, in {owner}, or let the pod select nodes of an"
+            " architecture that it has",
         ),
         (
             r"^exit code 0\b",

@@ -28,7 +28,7 @@ from herodotus_answers.live.pod_facts import (
     parse_time,
 )
 from herodotus_answers.live.pods.kubelet_advice import advise
-from herodotus_answers.live.pods.probe_causes import explain_probes
+from herodotus_answers.live.pods.probe_causes import describe_handler, explain_probes
 from herodotus_answers.live.unit_slips import describe_slip
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ _OUT_OF_MEMORY: Final = "OOMKilled"
 _NEVER_RAN: Final = ("StartError", "ContainerCannotRun")  # such a container has no log
 # Words of the kubelet and of containerd for an end of which they know nothing, such as at a restart of the node.
 _UNKNOWN_ENDS: Final = ("ContainerStatusUnknown", "Unknown")
+_FAILED_HOOK: Final = "FailedPostStartHook"
+_LOST: Final = 255  # what runtimes report for a container whose end they did not see
 _SIGNALS: Final = 128  # exit codes above it mean a signal
 # Of Linux, where containers run, whatever the reader's own system has.
 _SIGNAL_NAMES: Final = {
@@ -71,10 +73,14 @@ def explain_crash_loop(
     liveness = [c for c in explain_probes(pod, container, events, objects, now) if c["code"] != "probe-readiness"]
     is_probed = _may_be_killed_for_probe(end)
     cause["code"] = "container-crash-loop" if cause["code"] == "container-exit" else cause["code"]
-    remade = [] if end.get("reason") == _OUT_OF_MEMORY else _explain_remade_sandbox(pod, events, now)
-    if remade or (is_probed and liveness):
+    by_kubelet: list[LiveCause] = []
+    if end.get("reason") != _OUT_OF_MEMORY:
+        by_kubelet += _explain_remade_sandbox(pod, events, now)
+        by_kubelet += _explain_failed_hook(pod, container, end, events, objects, now)
+    by_kubelet += liveness if is_probed else []
+    if by_kubelet:
         cause["remedies"] = []  # the kubelet ended it
-    return [*remade, *liveness, cause] if is_probed else [*remade, cause, *liveness]
+    return [*by_kubelet, cause, *([] if is_probed else liveness)]
 
 
 def _may_be_killed_for_probe(end: Json) -> bool:
@@ -91,6 +97,24 @@ def _find_ending_probe(pod: Json, container: Container, objects: ClusterObjects,
         if cause["code"] != "probe-readiness" and ended and at and abs(ended - at) < _NEAR_EVENT:
             return cause
     return None
+
+
+def _explain_failed_hook(
+    pod: Json, container: Container, end: Json, events: list[Json], objects: ClusterObjects, now: datetime
+) -> list[LiveCause]:
+    """Return the cause that the kubelet ended a container whose postStart hook failed, or [] without such an event."""
+    hook = (container.spec.get("lifecycle") or {}).get("postStart") or {}
+    ended = parse_time(end.get("finishedAt"))
+    for event in reversed(events) if hook and ended else ():
+        at, path = parse_time(read_event_time(event)), (event.get("involvedObject") or {}).get("fieldPath") or ""
+        is_of_another = path and f"{{{container.name}}}" not in path
+        if event.get("reason") != _FAILED_HOOK or is_of_another or at is None or ended is None:
+            continue
+        if abs(ended - at) < _NEAR_EVENT:
+            text = f"the kubelet ends {container.label} because its postStart hook ({describe_handler(hook)}) fails: "
+            remedies = advise("start", "PostStartHook", pod, objects, container)
+            return [make_event_cause("container-start", text, event, now, remedies=remedies)]
+    return []
 
 
 def _explain_remade_sandbox(pod: Json, events: list[Json], now: datetime) -> list[LiveCause]:
@@ -189,6 +213,9 @@ def _make_end(
         text += f"; {pod['spec'].get('nodeName')} ran out of memory then, which may have ended it:"
         text += f" {clean(killer.get('message'))} ({name_event(killer)})"
         remedies = [_request_memory(container, find_owner(pod, objects))]
+    if lost := _explain_loss(pod, end, objects):
+        text += f": {lost}"
+        remedies = [] if is_previous else _replace_lost(pod, objects)
     which = ("--previous",) if is_previous else ()
     logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name, *which)
     return make_cause(
@@ -199,6 +226,34 @@ def _make_end(
         remedies=remedies,
         inspect="" if end.get("reason") in _NEVER_RAN else logs,
     )
+
+
+def _explain_loss(pod: Json, end: Json, objects: ClusterObjects) -> str:
+    """Return how a container was lost with its node or its runtime; "" if its program may have ended by itself.
+
+    The runtime then reports an exit code that the program never gave, mostly 255.
+    """
+    node, ended = pod["spec"].get("nodeName"), parse_time(end.get("finishedAt"))
+    is_unknown = end.get("reason") in _UNKNOWN_ENDS
+    if not is_unknown and end.get("exitCode") != _LOST:
+        return ""
+    for event in reversed(objects.list_events({"kind": "Node", "metadata": {"name": node}})) if node and ended else ():
+        at = parse_time(read_event_time(event))
+        if event.get("reason") == "Rebooted" and at is not None and ended is not None and abs(ended - at) < _NEAR_EVENT:
+            return f"{node} was restarted then, which ends its containers ({name_event(event)})"
+    if not is_unknown:
+        return ""
+    return f"the container runtime of {node} had lost it, as after a restart of the node; its exit code is not known"
+
+
+def _replace_lost(pod: Json, objects: ClusterObjects) -> list[Remedy]:
+    """Return what makes the program run again after its container was lost and is not started again."""
+    node, owner = pod["spec"].get("nodeName"), find_owner(pod, objects)
+    why = f"its program need not change; if this comes again, see the logs of the kubelet and the runtime of {node}"
+    if owner is None:
+        return [make_remedy(f"create the pod anew, which no controller replaces: {why}")]
+    text = f"delete this pod, which never runs again; {owner.label} decides about new ones: {why}"
+    return [make_remedy(text, kubectl(pod, f"delete pod {pod['metadata']['name']}"))]
 
 
 def _find_system_oom(pod: Json, end: Json, objects: ClusterObjects) -> Json | None:

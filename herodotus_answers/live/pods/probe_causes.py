@@ -47,10 +47,10 @@ def explain_probes(
         path = str((event.get("involvedObject") or {}).get("fieldPath") or "")
         if event.get("reason") != "Unhealthy" or (path and f"{{{container.name}}}" not in path):
             continue
-        if not path and not _is_only_candidate(pod, container):
-            continue
         message = str(event.get("message") or "")
         code = next((code for kind, code in _PROBES.items() if message.startswith(kind)), None)
+        if code and not path and not _is_only_candidate(pod, container, code):
+            continue
         if code == "probe-readiness" and read_event_time(event) < started:
             continue  # of an earlier run; the other probes ended that, which says why there is a new one
         if code:
@@ -125,10 +125,15 @@ def _name_declared_ports(probe: Json, container: Json) -> str:
     return f" (the container declares port{'s' if len(ports) > 1 else ''} {declared}, not {asked})"
 
 
-def _is_only_candidate(pod: Json, container: Container) -> bool:
-    """Return whether an event without a container can only be about this one: no other is running and unready."""
-    unready = [c for c in list_containers(pod) if c.read_state("running") and not c.status.get("ready")]
-    return len(list_containers(pod)) == 1 or [c.name for c in unready] == [container.name]
+def _is_only_candidate(pod: Json, container: Container, code: str) -> bool:
+    """Return whether an event of a kind of probe that names no container can only be about this one.
+
+    Of the containers that state such a probe, or of all if none does, no other has run and is unready.
+    """
+    candidates = [c for c in list_containers(pod) if c.spec.get(_PROBE_FIELDS[code])] or list_containers(pod)
+    if len(candidates) > 1:
+        candidates = [c for c in candidates if not c.status.get("ready") and (c.read_state("running") or c.restarts)]
+    return [c.name for c in candidates] == [container.name]
 
 
 def describe_handler(probe: Json) -> str:

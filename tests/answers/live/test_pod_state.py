@@ -804,7 +804,8 @@ def test_containers_that_ended_with_their_pod_are_not_to_be_mended() -> None:
     statuses = [{"name": "main", "state": {"terminated": end}}]
     state = find(a_pod(phase="Failed", status_reason="Evicted", status_containerStatuses=statuses))
     assert [bool(cause["remedies"]) for cause in state["causes"]] == [True, False]
-    assert not find(a_pod(phase="Failed", status_containerStatuses=statuses))["causes"][0]["remedies"]
+    (remedy,) = find(a_pod(phase="Failed", status_containerStatuses=statuses))["causes"][0]["remedies"]
+    assert "its program need not change" in remedy["text"]
 
 
 @pytest.mark.parametrize(("code", "words"), [(139, "139 (Error, SIGSEGV)"), (143, "SIGTERM"), (1, "1 (Error)")])
@@ -1007,6 +1008,14 @@ def test_stated_rejection_outweighs_an_incomplete_evaluation(message: str, code:
             "ReplicaSet/web-5f deleted it",
         ),
         (an_event("Preempted", "Preempted by pod 7 on node n1"), "was ended 60s ago: Preempted by pod 7"),
+        (
+            an_event(
+                "Preempted",
+                "Preempted by pod 7 on node n1",
+                related={"kind": "Pod", "namespace": "prod", "name": "checkout-0", "uid": "7"},
+            ),
+            "Preempted by pod prod/checkout-0 on node n1",
+        ),
         (an_event("Killing", "Stopping container main"), "its last event is 60s ago: Stopping container main"),
         (an_event("SuccessfulDelete", "Deleted pod: web-01", about={"kind": "ReplicaSet", "name": "web-5f"}), ""),
     ],
