@@ -21,6 +21,7 @@ from herodotus_cli.transport.api_server_queries import PodLookup
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
+    from herodotus_answers.live.workload_objects import Workload
     from herodotus_cli.environment import Environment
 
 Json = dict[str, Any]
@@ -140,6 +141,11 @@ def fetch_pod_answer(
         if answer_undecided is None or wants_traceback or not _failed_to_evaluate(request):
             raise failure from None
         lookup = _look_up_pod(request)
+        if lookup.refusal is not None:
+            right = (
+                f"the right to get pods in namespace {request.namespace} is needed: not even whether it exists is known"
+            )
+            raise lookup.refusal.with_hints([right]) from None
         if not lookup.pod:
             if lookup.known and isinstance(e, ServerError):
                 failure = e.with_hints([*hints, *_list_owner_hints(request)])
@@ -176,8 +182,6 @@ def _list_owner_hints(request: PodRequest) -> list[str]:
     """Return hints with who deleted the pod, or the state of the workload that makes pods of such names, or []."""
     from herodotus_answers.live.workload_objects import find_maker
     from herodotus_answers.live.workloads.deletions import list_deletions
-    from herodotus_answers.live.workloads.situation import Situation
-    from herodotus_answers.live.workloads.workload_state import find_state
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(request.connection, request.environment.environ)
@@ -185,11 +189,49 @@ def _list_owner_hints(request: PodRequest) -> list[str]:
     maker = find_maker(request.name, request.namespace, objects, request.environment.now())
     if maker is None:
         return ends
-    see = f"kubectl herodotus workload {maker.short} -n {maker.namespace}"
     if maker.name == request.name:
+        see = f"kubectl herodotus workload {maker.short} -n {maker.namespace}"
         return [*ends, f"{maker.label} has this name: {see}"]
+    return [*ends, *_describe_maker(maker)]
+
+
+def list_selected_hints(
+    labels: str, namespace: str, connection: ConnectionSettings, environment: Environment
+) -> list[str]:
+    """Return hints with the state of the pods that labels such as `app=web,tier=front` select.
+
+    Without such pods, they have the state of the workloads that make them. If `namespace` is empty, all count. The
+    result is [] for a selector with other operators.
+    """
+    from herodotus_answers.live.pods.pod_state import find_state
+    from herodotus_answers.live.workload_objects import find_makers
+    from herodotus_cli.transport import open_objects
+
+    pairs = [part.strip().replace("==", "=").partition("=") for part in labels.split(",")]
+    if not all(sign and key and not key.endswith("!") for key, sign, _ in pairs):
+        return []
+    selector = {key.strip(): value.strip() for key, _, value in pairs}
+    objects, now = open_objects(connection, environment.environ), environment.now()
+    listed = objects.list_objects("Pod", namespace).items
+    pods = [pod for pod in listed if selector.items() <= (pod["metadata"].get("labels") or {}).items()]
+    if not pods:
+        return [hint for maker in find_makers(selector, namespace, objects, now) for hint in _describe_maker(maker)]
+    hints = []
+    for pod in pods[:_MAX_NAMES]:
+        name = f"{pod['metadata']['name']} -n {pod['metadata']['namespace']}"
+        hints.append(f"{pod['metadata']['name']}: {find_state(pod, objects, now)['headline']}")
+        hints.append(f"  more: kubectl herodotus pod {name}")
+    return [*hints, *([f"… {len(pods) - _MAX_NAMES} more pods"] if len(pods) > _MAX_NAMES else [])]
+
+
+def _describe_maker(maker: Workload) -> list[str]:
+    """Return hints with the state of a workload that makes pods of which none exists under the name or labels."""
+    from herodotus_answers.live.workloads.situation import Situation
+    from herodotus_answers.live.workloads.workload_state import find_state
+
     headline = find_state(Situation(maker, lambda _: None))["headline"]
-    return [*ends, f"{maker.label} makes pods of such names: {headline}", f"more: {see}"]
+    see = f"kubectl herodotus workload {maker.short} -n {maker.namespace}"
+    return [f"{maker.label} makes such pods: {headline}", f"more: {see}"]
 
 
 def _failed_to_evaluate(request: PodRequest) -> bool:
@@ -244,8 +286,11 @@ def _look_up_pod(request: PodRequest) -> PodLookup:
     transport = KubectlTransport(request.connection, request.environment.environ)
     try:
         pod = transport.get_from_api_server(api_paths.cluster_pod(request.namespace, request.name))
-    except CliError as e:
-        return PodLookup(known=isinstance(e, ServerError) and e.reason == "NotFound" and e.words.startswith("pods "))
+    except ServerError as e:
+        is_absent = e.reason == "NotFound" and e.words.startswith("pods ")
+        return PodLookup(known=is_absent, refusal=e if e.reason == "Forbidden" else None)
+    except CliError:
+        return PodLookup()
     return PodLookup(True, pod) if pod.get("kind") == "Pod" else PodLookup()
 
 

@@ -34,7 +34,14 @@ from herodotus_sim.wire import SimulatedRequest, SimulatedResponse, decode, enco
 
 PATH = "/faults"
 
-_REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
+_REASONS = {
+    403: "Forbidden",
+    409: "Conflict",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
 
 Handle = Callable[[SimulatedRequest], SimulatedResponse]
 Strike = Callable[[FaultRule, random.Random, Handle, SimulatedRequest], SimulatedResponse]

@@ -6,11 +6,12 @@ Owns: who owns what, which pods count, and which ReplicaSet has a Deployment's t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.live.node_rules import matches_selector
 from herodotus_answers.live.objects import find_controller, is_active, read_owner
 from herodotus_answers.live.pod_facts import is_true, kubectl, parse_time, read_conditions
 from herodotus_answers.pod_templates import read_template
@@ -18,7 +19,7 @@ from herodotus_answers.pod_templates import read_template
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from herodotus_answers.live.cluster_objects import ClusterObjects
+    from herodotus_answers.live.cluster_objects import ClusterObjects, ObjectList
 
 Json = dict[str, Any]
 # The kind whose objects make the pods on behalf of another.
@@ -91,29 +92,47 @@ class Workload:
     @cached_property
     def makers(self) -> list[Json]:
         """The objects that make the pods: of a Deployment its ReplicaSets, newest first; of most kinds the workload."""
-        kind = MAKERS.get(self.kind)
-        if kind is None:
+        listed, kind = self._listed_makers, MAKERS.get(self.kind)
+        if listed is None:
             return [self.object]
-        labels = format_selector(self.spec.get("selector")) if self.kind == "Deployment" else ""
-        listed = self.objects.list_objects(kind, self.namespace, labels=labels).items
-        owned = [{**each, "kind": kind} for each in listed if _is_owned(each, [(self.kind, self.name)])]
+        owned = [{**each, "kind": kind} for each in listed.items if _is_owned(each, [(self.kind, self.name)])]
         return sorted(owned, key=_order_makers, reverse=True)
+
+    @property
+    def knows_makers(self) -> bool:
+        """Whether the objects that make the pods could be read."""
+        return self._listed_makers is None or not self._listed_makers.missing
+
+    @cached_property
+    def _listed_makers(self) -> ObjectList | None:
+        kind = MAKERS.get(self.kind)
+        labels = format_selector(self.spec.get("selector")) if self.kind == "Deployment" else ""
+        return self.objects.list_objects(kind, self.namespace, labels=labels) if kind else None
 
     @cached_property
     def _listing(self) -> tuple[list[Json], bool]:
         """The pods of the workload, and whether these are all.
 
         Owner references decide. A selector only lets the API server send less, and one that finds nothing may be for
-        labels that the pods of an earlier object with this name do not have.
+        labels that the pods of an earlier object with this name do not have. A Deployment whose ReplicaSets cannot be
+        read has the pods of ReplicaSets that it selects.
         """
         owners = [(str(each["kind"]), str(each["metadata"]["name"])) for each in self.makers]
         selector = "" if self.kind == "CronJob" else format_selector(self.spec.get("selector"))
         for labels in dict.fromkeys((selector, "" if self.kind == "Job" else selector)):
             listed = self.objects.list_objects("Pod", self.namespace, labels=labels)
-            pods = [{**pod, "kind": "Pod"} for pod in listed.items if _is_owned(pod, owners)]
+            pods = [{**pod, "kind": "Pod"} for pod in listed.items if _is_owned(pod, owners) or self._selects(pod)]
             if pods:
                 break
         return pods, listed.is_complete
+
+    def _selects(self, pod: Json) -> bool:
+        """Return whether a Deployment whose ReplicaSets cannot be read selects a pod that a ReplicaSet made."""
+        if self.kind != "Deployment" or self.knows_makers:
+            return False
+        owner, labels = find_controller(pod), pod["metadata"].get("labels") or {}
+        is_of_replica_set = owner is not None and owner["kind"] == "ReplicaSet"
+        return is_of_replica_set and matches_selector(self.spec.get("selector"), labels)
 
     @property
     def pods(self) -> list[Json]:
@@ -179,6 +198,18 @@ def find_maker(pod: str, namespace: str, objects: ClusterObjects, now: datetime)
         if name and objects.get(kind, name, namespace).object is not None:
             return Workload(kind, name, namespace, objects, now)
     return None
+
+
+def find_makers(labels: Mapping[str, str], namespace: str, objects: ClusterObjects, now: datetime) -> list[Workload]:
+    """Return the workloads whose pods have these labels, without those that another makes; of all namespaces if ""."""
+    makers = []
+    for kind in KINDS:
+        for each in objects.list_objects(kind, namespace).items:
+            had = (read_template(kind, each).get("metadata") or {}).get("labels") or {}
+            if labels.items() <= had.items() and read_owner(each) is None:
+                meta = each["metadata"]
+                makers.append(Workload(kind, str(meta["name"]), str(meta["namespace"]), objects, now))
+    return makers
 
 
 def list_names(kind: str, namespace: str, objects: ClusterObjects) -> list[tuple[str, str]]:

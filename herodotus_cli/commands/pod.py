@@ -22,7 +22,7 @@ from herodotus_cli import (
 )
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
-from herodotus_cli.errors import CliError, ServerError, print_to_stderr
+from herodotus_cli.errors import CliError, NoHistoryError, ServerError, print_to_stderr
 from herodotus_cli.live_pods import LivePodReader, PodArguments, needs_present_node
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
@@ -184,9 +184,17 @@ def _list_once(
 ) -> None:
     """Print the newest decision about each pod. If `namespace` is empty, all namespaces count."""
     path = api_paths.decisions(namespace, selector=selector, limit=_LIST_LIMIT)
-    answer = keep_newest_per_pod(environment.fetch(connection, path, output, "lists"))
+    labels = selector.query["labelSelector"] or ""
+    find_selected = partial(not_found.list_selected_hints, labels, namespace, connection, environment)
+    try:
+        answer = keep_newest_per_pod(environment.fetch(connection, path, output, "lists"))
+    except NoHistoryError as e:
+        hints = [*(find_selected() if labels else ()), *e.hints]
+        raise NoHistoryError(e.message, hints) from None
     if not answer["items"] and not is_document(output.format):
         print_to_stderr(f"No decisions found{f' in {namespace} namespace; every namespace: -A' if namespace else ''}.")
+        for hint in find_selected() if labels else ():
+            print_to_stderr(f"  {hint}")
         return
     answer = sort_rows(answer, "items", sort_key)
     from herodotus_cli.render import lists

@@ -21,6 +21,8 @@ from herodotus_cli.transport.kubectl_command import kill_process
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
+    from herodotus_cli.errors import ServerError
+
 _NO_SUCH_POD = b"Error from server (NotFound): pods "
 # a line of `kubectl auth can-i --list`: resources, URLs, names of resources, verbs
 _RULE = r"(\S+)\s+\[[^]]*\]\s+\[([^]]*)\]\s+\[([^]]*)\]"
@@ -32,12 +34,13 @@ _ZONE = "topology.kubernetes.io/zone"
 class PodLookup(NamedTuple):
     """The result of asking the API server for a pod.
 
-    If `known` is False, it is not known whether the pod exists. If `known` is True, a `pod` of None means that it does
-    not.
+    If `known` is False, it is not known whether the pod exists; `refusal` is the API server's, if it forbids to read
+    it. If `known` is True, a `pod` of None means that it does not exist.
     """
 
     known: bool = False
     pod: dict[str, Any] | None = None
+    refusal: ServerError | None = None
 
 
 class ConcurrentQuery:

@@ -20,7 +20,7 @@ from herodotus_answers.live.pods.node_causes import (
     find_node_problem,
     list_node_repairs,
 )
-from herodotus_answers.live.pods.outdated_pods import add_outdated
+from herodotus_answers.live.pods.outdated_pods import add_outdated, find_outdated
 from herodotus_answers.live.pods.resize_causes import find_resize_causes
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ def _describe_ready(pod: Json, resizes: list[LiveCause], objects: ClusterObjects
     elif was_created_with_node(pod):
         created, by = [_explain_node_name(pod)], ": created with spec.nodeName, so no scheduler decided it"
     notable = [*find_debugging_causes(pod, objects, now), *find_restart_causes(pod, objects, now)]
+    if outdated := find_outdated(pod, objects):
+        notable.append(outdated)
     by += f"; {notable[0]['text']}" if notable else ""
     causes = [*notable, *disruption, *created]
     return make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects.unread)

@@ -38,7 +38,7 @@ _GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 def find_outdated(pod: Json, objects: ClusterObjects) -> LiveCause | None:
-    """Return the cause that the owner of a pod that is not ready keeps it at an earlier template, or None."""
+    """Return the cause that the owner of a pod keeps it at an earlier template, or None."""
     owner = find_owner(pod, objects)
     if owner is None or owner.kind not in ("StatefulSet", "DaemonSet"):
         return None
@@ -75,11 +75,8 @@ def _is_about_kept_claim(cause: LiveCause, pod: Json, objects: ClusterObjects) -
 
 
 def explain_outdated(pod: Json, owner: Json) -> LiveCause | None:
-    """Return the cause that `owner`, a StatefulSet or DaemonSet, keeps a pod at an earlier template, or None.
-
-    A pod that is ready is no problem, and gets no cause.
-    """
-    if is_true(pod, "Ready") or pod["metadata"].get("deletionTimestamp") or not is_earlier(pod, owner):
+    """Return the cause that `owner`, a StatefulSet or DaemonSet, keeps a pod at an earlier template, or None."""
+    if pod["metadata"].get("deletionTimestamp") or not is_earlier(pod, owner):
         return None
     why = _find_reason(pod, owner)
     if not why:
@@ -158,14 +155,14 @@ def _read_revisions(pod: Json, owner: Json) -> tuple[str | None, str | None]:
 def _find_reason(pod: Json, owner: Json) -> str:
     """Return the condition on which the owner replaces a pod of an earlier template, or "".
 
-    "" means that the owner replaces it now, or that `partition` keeps it at the earlier revision on purpose.
+    "" means that the owner replaces it now or in its turn, or that `partition` keeps it at the earlier revision.
     """
     strategy = owner["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return "when it is deleted (updateStrategy OnDelete)"
     partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
     ordinal = pod["metadata"]["name"].rpartition("-")[2]
-    if owner["kind"] != "StatefulSet" or (ordinal.isdigit() and int(ordinal) < partition):
+    if is_true(pod, "Ready") or owner["kind"] != "StatefulSet" or (ordinal.isdigit() and int(ordinal) < partition):
         return ""
     is_ordered = owner["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
     return "once it is ready (podManagementPolicy OrderedReady)" if is_ordered else ""

@@ -346,6 +346,11 @@ def find_cron_job_state(situation: Situation) -> Parts:
         replaced = _explain_replaced(workload)
         more, actor = [*replaced, *explain_skipped(workload)], state["actor"] or ("user" if replaced else None)
         return code, _tell(headline.rstrip("."), replaced), [*state["causes"], *more], actor
+    names = [str(each.get("name")) for each in status.get("active") or ()]
+    if names and not workload.knows_makers:
+        which = f"Job {names[0]} is" if len(names) == 1 else f"{len(names)} Jobs ({', '.join(names)}) are"
+        headline = f"By its status {which} active; Jobs cannot be read, so that no more is known of it; {last}"
+        return "workload-running", headline, explain_skipped(workload), None
     return _find_scheduled(workload, last)
 
 

@@ -54,7 +54,7 @@ def find_unready_state(situation: Situation, stuck: LiveCause | None) -> Parts:
     if held is not None:  # it comes first if a new pod surely finds the resources that an old one leaves
         if any(map(_changes_strategy, causes)):
             held["remedies"] = []  # the same change, which the engine has checked
-        causes.insert(0 if requests_at_most_previous(workload) else len(causes), held)
+        causes.insert(0 if _keeps_or_lowers_requests(workload) else len(causes), held)
     if broken := _explain_broken_update(situation):
         causes.insert(0, broken)
     if preempted := explain_preempted(workload):
@@ -84,7 +84,7 @@ def describe_newest(situation: Situation) -> str:
     workload, updated = situation.workload, situation.counts["updated"]
     if updated is None or not (old := len(workload.active) - updated):
         return ""
-    if workload.kind != "Deployment":
+    if workload.kind != "Deployment" or not workload.knows_makers:
         return f"; {updated} of them of the newest template"
     ready = sum(map(is_ready, workload.list_active_of(workload.current))) if workload.current else 0
     state = " (ready)" if ready == updated else f" ({ready} ready)" if ready else " (not ready)"
@@ -145,7 +145,7 @@ def _explain_kept_pods(situation: Situation) -> LiveCause | None:
     return make_cause("old-pods-kept", text, "spec.strategy.rollingUpdate", remedies=[remedy])
 
 
-def requests_at_most_previous(workload: Workload) -> bool:
+def _keeps_or_lowers_requests(workload: Workload) -> bool:
     """Return whether each container of the newest template asks for no more than that of the template before it."""
     if len(workload.makers) < 2 or workload.current is None:
         return False
@@ -238,5 +238,5 @@ def _explain_broken_update(situation: Situation) -> LiveCause | None:
     workload = situation.workload
     if workload.kind not in ("StatefulSet", "DaemonSet"):
         return None
-    causes = (cause for pod in workload.active if (cause := explain_outdated(pod, workload.object)) is not None)
-    return next(causes, None)
+    unready = (pod for pod in workload.active if not is_ready(pod))
+    return next((cause for pod in unready if (cause := explain_outdated(pod, workload.object)) is not None), None)

@@ -44,7 +44,7 @@ class Situation:
         self.workload = workload
         self.problems: Problems = find_problems(workload, explain)
         self.autoscaler: WorkloadAutoscaler | None = find_autoscaler(workload)
-        self.skipped: list[NodesWithoutPod] = _list_skipped(workload) if workload.kind == "DaemonSet" else []
+        self.skipped: list[NodesWithoutPod] = _list_skipped(workload)
         self.counts: WorkloadCounts = _count(workload, self.skipped)
         self.is_short = self.counts["notCreated"] > 0
         self.explain = explain
@@ -60,7 +60,7 @@ def _count(workload: Workload, skipped: list[NodesWithoutPod]) -> WorkloadCounts
     """Return how many pods a workload wants and has, from its pods, or from its status if these cannot be read."""
     spec, status, active = workload.spec, workload.status, workload.active
     wanted: int | None = spec.get("replicas", 1) if workload.is_read else None
-    if workload.kind == "DaemonSet":
+    if workload.kind == "DaemonSet" and workload.is_read:
         has_number = "desiredNumberScheduled" in status
         meant = {read_meant_node(pod) for pod in active} - {""}
         missing = sum(each["count"] for each in skipped if each["code"] == "missing")
@@ -93,6 +93,9 @@ def _read_terminating(status: Json) -> int:
 
 
 def _count_updated(workload: Workload) -> int | None:
+    if workload.kind == "Deployment" and not workload.knows_makers:
+        updated: int | None = workload.status.get("updatedReplicas")
+        return updated
     if workload.kind == "Deployment":
         return len(workload.list_active_of(workload.current)) if workload.current else 0
     revision = workload.status.get("updateRevision")
@@ -103,6 +106,8 @@ def _count_updated(workload: Workload) -> int | None:
 
 
 def _list_skipped(workload: Workload) -> list[NodesWithoutPod]:
+    if workload.kind != "DaemonSet" or not workload.is_read:
+        return []
     nodes = {str(node["metadata"]["name"]): node for node in workload.objects.list_objects("Node").items}
     groups = find_nodes_without_pod(workload.pod_spec, nodes.values(), map(read_meant_node, workload.active))
     for group in groups:

@@ -79,7 +79,8 @@ def _explain_short(situation: Situation, failed: Sequence[LiveCause]) -> Iterato
     yield from failed
     if workload.kind == "StatefulSet" and (order := _explain_order(situation)):
         yield order
-    if workload.kind == "Deployment" and not (behind or silent) and workload.current is None:
+    lacks_replica_set = workload.kind == "Deployment" and workload.knows_makers and workload.current is None
+    if lacks_replica_set and not (behind or silent):
         condition = workload.conditions.get("Progressing") or {}
         said = clean(condition.get("message"))
         text = f"Deployment {workload.name} has no ReplicaSet of its present template" + (f": {said}" if said else "")

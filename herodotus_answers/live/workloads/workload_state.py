@@ -232,11 +232,11 @@ def _find_paused(situation: Situation) -> Parts | None:
     resume = make_remedy("resume it", f"kubectl rollout resume deployment/{workload.name} -n {workload.namespace}")
     text = f"Deployment {workload.name} is paused{format_since(since, workload.now)}"
     source = "spec.paused"
-    if not workload.makers:
+    if workload.knows_makers and not workload.makers:
         text += ", so it makes no ReplicaSet and no pods"
         cause = make_cause("paused", text, source, at=since, remedies=[resume])
         return "workload-paused", f"0 of {counts['wanted']} pods exist: {text}", [cause], "user"
-    if workload.current is None:
+    if workload.knows_makers and workload.current is None:
         text += ", so the change of its template is not rolled out"
         cause = make_cause("paused", text, source, at=since, remedies=[resume])
         headline = f"{situation.progress}, all of an earlier template: {text}"

@@ -551,6 +551,9 @@ def test_nodes_without_a_pod_of_a_daemon_set_are_no_error_unless_it_lacks() -> N
     live = look("DaemonSet", daemon_set, *nodes, *pods)
     assert (live["state"]["code"], live["state"]["actor"]) == ("workload-ready", None)
     assert [(each["code"], each["nodes"]) for each in live["nodesWithoutPod"]] == [("taint", ["n2"])]
+    gone = look("DaemonSet", *nodes, *pods)  # nothing is known of what it wanted
+    assert (gone["counts"]["wanted"], gone["counts"]["notCreated"]) == (None, 0)
+    assert "nodesWithoutPod" not in gone
     selective = a_workload(
         "DaemonSet", pod_spec={"nodeSelector": {"disk": "ssd"}}, status={"desiredNumberScheduled": 0}
     )
