@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from herodotus_answers.live.objects import has_ended
+from herodotus_answers.live.objects import has_ended, is_static
 from herodotus_answers.live.pod_facts import find_owner, kubectl, list_claims, make_cause, make_remedy
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from herodotus_answers.live.cluster_objects import ClusterObjects
     from herodotus_answers.live.declarations import LiveCause, Remedy
+    from herodotus_answers.live.pod_facts import Owner
 
 Json = dict[str, Any]
 _RECREATE = '{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}'
@@ -50,7 +51,7 @@ def explain_attachment(pod: Json, volume: str, objects: ClusterObjects, now: dat
         text += f", and pod {user['metadata']['name']}{more} on {user['spec']['nodeName']} uses it"
         text += ", which is terminating" if is_terminating else ""
         text += f": {kept['text']}" if kept else ""
-        remedies = kept["remedies"] if kept else _release(pod, user, name, objects)
+        remedies = kept["remedies"] if kept else release_claim(pod, user, claim, objects)
         look = f"kubectl herodotus pod {user['metadata']['name']} -n {namespace}" if is_terminating or kept else ""
         return make_cause("volume-attached-elsewhere", text, source, of=of, remedies=remedies, inspect=look)
     for attachment in objects.list_objects("VolumeAttachment").items:
@@ -98,19 +99,33 @@ def _explain_user(user: Json, objects: ClusterObjects, now: datetime) -> LiveCau
     return problem
 
 
-def _release(pod: Json, user: Json, claim: str, objects: ClusterObjects) -> list[Remedy]:
-    """Return how a pod gets a claim that a pod on another node uses."""
-    name = user["metadata"]["name"]
+def release_claim(pod: Json, user: Json, claim: Json, objects: ClusterObjects) -> list[Remedy]:
+    """Return how a pod gets a claim that another pod uses, and that one pod or one node at a time may use."""
+    name, waiting = user["metadata"]["name"], pod["metadata"]["name"]
     if user["metadata"].get("deletionTimestamp"):
         return [make_remedy(f"wait until {name} has ended, or find out what keeps it")]
     owner, other = find_owner(pod, objects), find_owner(user, objects)
-    share = make_remedy(
-        f"run the pods that share {claim} on one node, or give each its own claim, or use a volume with ReadWriteMany"
-    )
-    if owner is None or owner != other:
-        return [make_remedy(f"end {name} if {pod['metadata']['name']} is to replace it"), share]
+    is_of_one_pod = "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ())
+    together = "" if is_of_one_pod else f"run the pods that share {claim['metadata']['name']} on one node, or "
+    share = make_remedy(f"{together}give each its own claim, or use a volume with ReadWriteMany")
+    if other is None:
+        command = None if is_static(user) else kubectl(user, f"delete pod {name}")
+        what = f"end {name}, which no controller makes anew, if {waiting} is to have the claim"
+        return [make_remedy(what, command), share]
+    if owner != other:
+        what = f"end {name} and keep {other.label} from making it anew, if {waiting} is to have the claim"
+        return [make_remedy(what, _scale_to_zero(user, other, objects)), share]
     if owner.kind != "Deployment":
         return [share]
     command = kubectl(pod, f"patch deployment {owner.name}", "-p", f"'{_RECREATE}'")
     what = f"end the old pod before the new one starts: strategy Recreate in {owner.label}, for one replica"
     return [make_remedy(what, command), share]
+
+
+def _scale_to_zero(user: Json, owner: Owner, objects: ClusterObjects) -> str | None:
+    """Return the command that ends the only pod of a workload; None if it has more, or keeps no number of pods."""
+    found = objects.get(owner.kind, owner.name, user["metadata"]["namespace"]).object
+    if owner.kind not in ("Deployment", "StatefulSet", "ReplicaSet") or found is None:
+        return None
+    only = (found.get("spec") or {}).get("replicas", 1) == 1
+    return kubectl(user, f"scale {owner.kind.lower()} {owner.name}", "--replicas=0") if only else None

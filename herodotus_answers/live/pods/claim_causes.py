@@ -30,7 +30,8 @@ from herodotus_answers.live.pod_facts import (
     make_remedy,
     name_source,
 )
-from herodotus_answers.live.pods.attachment_causes import list_users
+from herodotus_answers.live.pods.attachment_causes import list_users, release_claim
+from herodotus_answers.live.quota_amounts import raise_quota
 from herodotus_answers.live.unit_slips import describe_slip
 from herodotus_answers.quantities import format_available_amount, read_quantity
 
@@ -165,7 +166,8 @@ class _ClaimFinder:
                 )
                 volume = next((each.volume for each in list_claims(self._pod) if each.name == name), name)
                 source = f"the volumeClaimTemplate of volume {volume} in {name_source(self._pod, self._objects)}"
-                remedy = make_remedy(find_remedy("claim", why, source=source, namespace=self._namespace))
+                advice = find_remedy("claim", why, source=source, namespace=self._namespace)
+                remedy = raise_quota(why, self._namespace, self._objects) or make_remedy(advice)
                 yield make_cause("claim-not-created", text, "Event FailedBinding", of=about, at=at, remedies=[remedy])
                 return
 
@@ -232,7 +234,7 @@ class _ClaimFinder:
         elif status.get("phase") != "Bound":
             yield from self._find_unbound(claim)
         if "ReadWriteOncePod" in (spec.get("accessModes") or ()):
-            yield from self._find_user(name)
+            yield from self._find_user(claim)
 
     def _find_volume(self, claim: Json) -> Iterator[LiveCause]:
         """Yield why the volume that a claim is bound to cannot be reached."""
@@ -466,19 +468,18 @@ class _ClaimFinder:
         remedies = [make_remedy(f"free or add storage for class {class_name}, or {self._remake(name, 'with less')}")]
         return make_cause("no-storage-capacity", text, "CSIStorageCapacity", of=about, remedies=remedies)
 
-    def _find_user(self, claim: str) -> Iterator[LiveCause]:
+    def _find_user(self, claim: Json) -> Iterator[LiveCause]:
         """Yield the other pod that uses a claim for one pod at a time."""
-        for other in list_users(self._pod, claim, self._objects):
+        name = claim["metadata"]["name"]
+        for other in list_users(self._pod, name, self._objects):
             meta, spec = other["metadata"], other["spec"]
             state = ", which is terminating" if meta.get("deletionTimestamp") else ""
-            text = f"claim {claim} may be used by one pod at a time (ReadWriteOncePod), and pod {meta['name']} on"
+            text = f"claim {name} may be used by one pod at a time (ReadWriteOncePod), and pod {meta['name']} on"
             text += f" {spec['nodeName']} uses it{state}"
-            remedies = [
-                make_remedy(f"wait until {meta['name']} has ended, or end it; a Deployment needs strategy Recreate")
-            ]
-            yield make_cause(
-                "claim-used-by-pod", text, "spec.accessModes", of=f"PersistentVolumeClaim/{claim}", remedies=remedies
-            )
+            remedies = release_claim(self._pod, other, claim, self._objects)
+            look = f"kubectl herodotus pod {meta['name']} -n {self._namespace}" if state else ""
+            of = f"PersistentVolumeClaim/{name}"
+            yield make_cause("claim-used-by-pod", text, "spec.accessModes", of=of, remedies=remedies, inspect=look)
 
 
 def _label_nodes(terms: list[Json], nodes: Iterable[Json]) -> Iterator[Remedy]:

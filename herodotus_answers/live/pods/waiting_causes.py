@@ -33,6 +33,7 @@ from herodotus_answers.live.pods.claim_causes import find_claim_causes
 from herodotus_answers.live.pods.device_plugins import find_excluded_driver, find_missing_plugin, list_open_nodes
 from herodotus_answers.live.pods.new_node_causes import find_new_node_causes
 from herodotus_answers.live.pods.template_overrides import describe_added_request
+from herodotus_answers.live.quota_amounts import raise_quota
 from herodotus_answers.live.unit_slips import find_unit_slip
 from herodotus_answers.pod_templates import read_template
 from herodotus_answers.quantities import read_quantity
@@ -158,7 +159,8 @@ class _Finder:
             why = message.partition(f"{claim}: ")[2]
             text = f"ResourceClaim {claim} of the pod cannot be created: {why}"
             source = f"ResourceClaimTemplate {template}"
-            remedy = make_remedy(find_remedy("claim", why, source=source, namespace=self._namespace))
+            advice = find_remedy("claim", why, source=source, namespace=self._namespace)
+            remedy = raise_quota(why, self._namespace, self._objects) or make_remedy(advice)
             if _ADMIN_ACCESS in why:
                 label = f"kubectl label namespace {self._namespace} {_ADMIN_ACCESS}=true"
                 remedy = make_remedy(

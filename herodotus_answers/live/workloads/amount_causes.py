@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.objects import read_owner
 from herodotus_answers.live.pod_facts import is_true, make_cause, make_remedy, quote_patch
+from herodotus_answers.live.quota_amounts import EXCEEDED, format_limit, parse_amounts, strip_kind
 from herodotus_answers.live.workload_objects import has_ended_job
 from herodotus_answers.live.workloads.quota_scopes import describe_scope, has_scope, list_selectors, list_ways_out
 from herodotus_answers.live.workloads.template_changes import Refusal, change_template
-from herodotus_answers.quantities import format_available_amount, format_requested_amount, parse_quantity
-from herodotus_record.units import is_in_bytes
+from herodotus_answers.quantities import format_available_amount, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 # Messages of kube-apiserver's plugin/pkg/admission/resourcequota and limitranger.
-_EXCEEDED: Final = re.compile(r"exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)")
 _FAILED: Final = re.compile(r"failed quota: ([^\s:]+): must specify (.*)")
 _INSUFFICIENT: Final = re.compile(r"insufficient quota to (?:match these scopes|consume): (.*)")
 _SELECTOR: Final = re.compile(r"\{(\w+) (\w+) \[([^\]]*)\]\}")
@@ -43,32 +42,15 @@ _HISTORY: Final = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
 _SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 
 
-def format_limit(name: str, amount: Fraction) -> str:
-    """Return an amount of a resource, rounded up. `name` may be a quota's, such as requests.cpu."""
-    resource = _strip(name)
-    if is_in_bytes(resource):
-        for power, unit in ((3, "G"), (2, "M")):  # an amount such as 4G, which has no short binary form
-            if amount and not amount % 1000**power and amount % 1024**power:
-                return f"{amount / 1000**power}{unit}"
-    return format_requested_amount(resource, amount)
-
-
-def _strip(name: str) -> str:
-    """Return the resource that a name in a quota is about: `requests.cpu` is about cpu."""
-    for prefix in ("requests.", "limits."):
-        name = name.removeprefix(prefix)
-    return (name.rpartition("/storageclass.storage.k8s.io/")[0] and "storage") or name
-
-
 # --- quotas ---------------------------------------------------------------------------------------------------------
 
 
 def explain_quota(refusal: Refusal, workload: Workload) -> LiveCause | None:
     """Return the cause if a message is about a ResourceQuota."""
     message = refusal.message
-    if match := _EXCEEDED.search(message):
+    if match := EXCEEDED.search(message):
         name, *lists = match.groups()
-        return _explain_exceeded(name, [_parse_amounts(each) for each in lists], refusal, workload)
+        return _explain_exceeded(name, [parse_amounts(each) for each in lists], refusal, workload)
     if match := _FAILED.search(message):
         return _explain_needs(match[1], match[2], refusal, workload)
     if match := _UNKNOWN.search(message):
@@ -90,11 +72,6 @@ def _parse_selectors(listed: str) -> list[Json]:
         {"scopeName": scope, "operator": operator, "values": values.split()}
         for scope, operator, values in _SELECTOR.findall(listed)
     ]
-
-
-def _parse_amounts(listed: str) -> dict[str, str]:
-    """Return the amounts in a list such as `cpu=500m,pods=1`."""
-    return dict(each.split("=", 1) for each in listed.strip("[],").split(",") if "=" in each)
 
 
 def _explain_exceeded(name: str, amounts: list[dict[str, str]], refusal: Refusal, workload: Workload) -> LiveCause:
@@ -144,7 +121,7 @@ def _list_defaults(keys: list[str], workload: Workload) -> list[str]:
         if limit.get("type") == "Container"
     ]
     for key in keys:
-        resource = _strip(key)
+        resource = strip_kind(key)
         field = "limit" if key.startswith("limits.") else "request"
         lacking = [str(each["name"]) for each in containers if not _states(each, field, resource)]
         for name, limit in limits if lacking else ():
@@ -200,7 +177,7 @@ def _remove_ended(ended: list[Json], missing: int, workload: Workload) -> list[R
 
 
 def _of_each(workload: Workload, key: str) -> str:
-    if _strip(key) == "storage" or "persistentvolumeclaims" in key:
+    if strip_kind(key) == "storage" or "persistentvolumeclaims" in key:
         return "each claim"
     return "each pod" if workload.kind != "CronJob" else "each Job or pod"
 
@@ -212,7 +189,7 @@ def _leave_best_effort(name: str, quota: Json | None, workload: Workload) -> lis
     wanted = ["requests.cpu", "requests.memory"]
     for other in workload.objects.list_objects("ResourceQuota", workload.namespace).items:
         if has_scope(other, "NotBestEffort"):  # it counts the pods then
-            wanted += [key for key in other["spec"].get("hard") or () if _strip(key) in _EXAMPLES and "." in key]
+            wanted += [key for key in other["spec"].get("hard") or () if strip_kind(key) in _EXAMPLES and "." in key]
     containers = [str(each["name"]) for each in workload.pod_spec.get("containers") or ()]
     note = f"ResourceQuota {name} then does not count the pods"
     return [_state_amounts(dict.fromkeys(wanted, containers), workload, note)]
@@ -238,8 +215,8 @@ def _relax(
     remedies = [make_remedy(f"raise ResourceQuota {name} for {pods}: {raised} (an administrator)", command)]
     for key, ask, used, limit in short if len(short) == 1 else ():
         per_pod = (limit - (used - ask * created)) / (created + missing)
-        if _strip(key) in _EXAMPLES and 0 < per_pod < ask:
-            most = f"{format_available_amount(_strip(key), per_pod)} {key}"
+        if strip_kind(key) in _EXAMPLES and 0 < per_pod < ask:
+            most = f"{format_available_amount(strip_kind(key), per_pod)} {key}"
             remedies.append(make_remedy(f"let each pod ask for at most {most}, so that all {created + missing} fit"))
     if workload.kind in _SCALED and created:
         command = workload.kubectl(f"scale {workload.kind.lower()} {workload.name}", f"--replicas={created}")
@@ -275,12 +252,12 @@ def _state_amounts(wanted: dict[str, list[str]], workload: Workload, note: str =
     unknown = []
     for resource, names in wanted.items():
         field = "limits" if resource.startswith("limits.") else "requests"
-        example = _EXAMPLES.get(_strip(resource))
+        example = _EXAMPLES.get(strip_kind(resource))
         if example is None or not names:
             unknown.append(resource)
             continue
         for name in names:
-            by_container.setdefault(name, {}).setdefault(field, {})[_strip(resource)] = example
+            by_container.setdefault(name, {}).setdefault(field, {})[strip_kind(resource)] = example
     if unknown or not by_container:
         return make_remedy(f"state {', '.join(wanted)} in the containers' resources{f'; {note}' if note else ''}")
     init = {each.get("name") for each in workload.pod_spec.get("initContainers") or ()}
@@ -288,7 +265,7 @@ def _state_amounts(wanted: dict[str, list[str]], workload: Workload, note: str =
     for name, resources in by_container.items():
         group = "initContainers" if name in init else "containers"
         spec.setdefault(group, []).append({"name": name, "resources": resources})
-    examples = ", ".join(dict.fromkeys(f"{_strip(each)} {_EXAMPLES[_strip(each)]}" for each in wanted))
+    examples = ", ".join(dict.fromkeys(f"{strip_kind(each)} {_EXAMPLES[strip_kind(each)]}" for each in wanted))
     return change_template(
         workload, f"state {', '.join(wanted)} of the containers (for example {examples})", spec, note
     )
