@@ -84,6 +84,8 @@ _GAVE_UP: Final = re.compile(
     re.DOTALL,
 )
 _NAMED_VOLUME: Final = re.compile(r'for volume "([^"]+)"|/volumes/kubernetes\.io~[\w.-]+/([\w.-]+)')
+# A pull without credentials may succeed, so that this alone is no failure.
+_UNRETRIEVED: Final = "FailedToRetrieveImagePullSecret"
 _NOT_PROBLEMS: Final = (
     "Unhealthy",
     "BackOff",
@@ -92,7 +94,7 @@ _NOT_PROBLEMS: Final = (
     "Evicted",
     "Preempted",
     "Preempting",
-    "FailedToRetrieveImagePullSecret",
+    _UNRETRIEVED,
 )
 _ONE_POD: Final = "ReadWriteOncePod access mode"
 _STARTED_SANDBOX: Final = "PodReadyToStartContainers"
@@ -270,6 +272,14 @@ def _find_pull(events: list[Json]) -> Json | None:
     return of_pulls[-1] if of_pulls and of_pulls[-1]["reason"] == "Pulling" else None
 
 
+def _create_pull_secret(pod: Json, event: Json) -> Remedy:
+    """Return the remedy for imagePullSecrets that the kubelet could not retrieve, as its event names them."""
+    names = re.search(r"\(([^)]+)\)", str(event.get("message")))
+    which = f"Secret {names[1]}" if names else "the imagePullSecrets"
+    where = f"namespace {pod['metadata']['namespace']}"
+    return make_remedy(f"create {which} in {where}, if the image cannot be pulled without credentials")
+
+
 def _explain_silence(
     pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, *, is_reported: bool
 ) -> LiveCause:
@@ -277,11 +287,16 @@ def _explain_silence(
     conditions, node = read_conditions(pod), pod["spec"].get("nodeName")
     since = (conditions.get("PodScheduled") or {}).get("lastTransitionTime")
     what = "is creating the containers" if is_reported else "has not reported on the pod"
+    unretrieved = next((each for each in reversed(events) if each.get("reason") == _UNRETRIEVED), None)
     if (pull := _find_pull(events)) is not None:
         at = pull.get("firstTimestamp") or read_event_time(pull)
         text = f"{node} is still pulling an image{format_since(at, now)}: {clean(pull.get('message'))}"
         advice = f"wait for the pull; if it takes long, see the network of {node} and the size of the image"
-        return make_cause("kubelet-waits", text, name_event(pull), at=at, remedies=[make_remedy(advice)])
+        remedies = [make_remedy(advice)]
+        if unretrieved is not None:
+            text += f"; before that, {clean(unretrieved.get('message'))} ({name_event(unretrieved)})"
+            remedies.append(_create_pull_secret(pod, unretrieved))
+        return make_cause("kubelet-waits", text, name_event(pull), at=at, remedies=remedies)
     text = f"the kubelet of {node} {what}{format_since(since, now)}"
     source = "status.containerStatuses, events"
     if "Event" not in objects.unread:
@@ -289,7 +304,11 @@ def _explain_silence(
         advice = f"see in the log of the kubelet of {node} what it does with the pod, and start the kubelet again"
         is_late = not is_reported and then is not None and now - then > _LATE
         remedies = [make_remedy(advice)] if is_late else []
-        return make_cause("kubelet-waits", f"{text}; no event reports an error", source, at=since, remedies=remedies)
+        if unretrieved is None:
+            text += "; no event reports an error"
+            return make_cause("kubelet-waits", text, source, at=since, remedies=remedies)
+        before, remedies = f"{text}; ", [_create_pull_secret(pod, unretrieved)]
+        return make_event_cause("kubelet-waits", before, unretrieved, now, remedies=remedies)
     text += "; the events that would say why cannot be read"
     sandbox = (conditions.get(_STARTED_SANDBOX) or {}).get("status")
     if sandbox == "False":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.node_rules import describe_fault, describe_taint, list_faults, tolerates
+from herodotus_answers.live.objects import is_of_daemon_set
 from herodotus_answers.live.pod_facts import (
     clean,
     find_owner,
@@ -159,6 +160,8 @@ def list_node_repairs(pod: Json, objects: ClusterObjects, cause: LiveCause) -> l
     command = kubectl(pod, f"delete pod {name}", "--force", "--grace-period=0")
     if cause["code"] == "node-not-found":
         return [make_remedy(f"delete the pod{follows}", command)]
+    if owner is not None and is_of_daemon_set(owner.label):  # the new one is for the same node
+        return [*repair_node(node, objects), *release_node(node, objects)]
     if is_reporting(node, objects):
         delete = make_remedy(f"delete the pod{follows}", kubectl(pod, f"delete pod {name}"))
         return [*repair_node(node, objects), delete]

@@ -21,7 +21,7 @@ from herodotus_answers.live.node_rules import (
     tolerates,
 )
 from herodotus_answers.live.objects import find_controller, has_ended, is_node_name_managed
-from herodotus_answers.live.pod_facts import change_templates, make_remedy, name_source
+from herodotus_answers.live.pod_facts import change_templates, list_containers, make_remedy, name_source
 from herodotus_answers.live.pods.holders import HeldObject, find_holders, list_host_ports, make_resource
 from herodotus_answers.pod_templates import has_template, read_template
 
@@ -50,6 +50,8 @@ def describe_rejection(pod: Json, reason: str, objects: ClusterObjects) -> tuple
         return _compare_labels(pod, node), []
     if reason == "TaintToleration" and node is not None:
         return _compare_taints(pod, node), []
+    if reason == "TopologyAffinityError" and (requests := _list_requests(pod)):
+        return f"it requests {requests}", []
     return "", []
 
 
@@ -131,3 +133,10 @@ def _compare_taints(pod: Json, node: Json) -> str:
     if not against:
         return f"the pod tolerates the NoExecute taints that {name} has now"
     return f"{name} has {', '.join(against)} now, which the pod does not tolerate"
+
+
+def _list_requests(pod: Json) -> str:
+    """Return what each container requests, for a sentence: `18 cpu, 8Gi memory (container fwd)`; "" if nothing."""
+    requests = ((c.label, (c.spec.get("resources") or {}).get("requests") or {}) for c in list_containers(pod))
+    amounts = ((", ".join(f"{amount} {resource}" for resource, amount in of.items()), label) for label, of in requests)
+    return " and ".join(f"{listed} ({label})" for listed, label in amounts if listed)

@@ -6,6 +6,7 @@ else the kubelet reports (`kubelet_causes`). Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from fractions import Fraction
@@ -24,7 +25,7 @@ from herodotus_answers.live.pod_facts import (
     read_conditions,
 )
 from herodotus_answers.quantities import read_quantity
-from herodotus_record.units import format_available
+from herodotus_record.units import format_available, format_requested
 
 if TYPE_CHECKING:
     from herodotus_answers.live.cluster_objects import ClusterObjects
@@ -37,6 +38,8 @@ _STATES: Final = {
     "Infeasible": ("resize-infeasible", "infeasible"),
     "Error": ("resize-failed", "not possible so far"),
 }
+# Of the kubelet's refusal to lower a limit: the bytes in use.
+_IN_USE: Final = re.compile(r"memory limit \(\d+\) below current usage \((\d+)\)")
 _MAX_NODES: Final = 3  # whose pods are read
 
 
@@ -70,11 +73,18 @@ def find_resize_causes(pod: Json, objects: ClusterObjects, now: datetime) -> lis
         advice = f"state the resources in {name_source(pod, objects)}: pods that are made anew have them from the start"
         remedies.append(make_remedy(advice))
     if code == "resize-failed":
-        node = pod["spec"].get("nodeName")
-        advice = f"mend what the message names on {node}, or change the resources to what it allows: its kubelet tries"
-        remedies = [make_remedy(f"{advice} again by itself")]
+        remedies = [make_remedy(f"{_advise_on_failure(pod, message)}: its kubelet tries again by itself")]
     source = f"status.conditions[{condition['type']}]"
     return [make_cause(code, text, source, at=condition.get("lastTransitionTime"), remedies=remedies)]
+
+
+def _advise_on_failure(pod: Json, message: str) -> str:
+    """Return what lets the kubelet carry out a resize that it has granted and that failed."""
+    node = pod["spec"].get("nodeName")
+    if used := [int(amount) for amount in _IN_USE.findall(message)]:
+        amount = format_requested("memory", max(used))
+        return f"ask for a memory limit of more than the {amount} in use, or let the program use less"
+    return f"mend what the message names on {node}, or change the resources to what it allows"
 
 
 def find_resizes_against(answer: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:

@@ -11,6 +11,7 @@ Invariant: an object is only said not to exist if the API server says so now, or
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
@@ -42,6 +43,8 @@ _PRIORITY_CLASS: Final = re.compile(r"no PriorityClass with name (\S+) was found
 _RUNTIME_CLASS: Final = re.compile(r'RuntimeClass "([^"]+)" not found|runtimeclasses\S* "([^"]+)" not found', re.I)
 _FAILED_WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": (?:failed to call webhook: )?(.*)')
 _CALLED: Final = re.compile(r'^(?:Post|Get) "([^"]+)": (.*)$')
+# Of the errors of a call: those of a server that was reached.
+_ANSWERED: Final = re.compile(r"x509|\btls:|certificate|HTTP response|expected response|status code", re.I)
 _DENYING_WEBHOOK: Final = re.compile(r'admission webhook "([^"]+)" denied the request(?:: | )?(.*)')
 _UNLISTED_SECRET: Final = re.compile(
     r'secret\.?(?:Secret)?Name="([^"]+)" is not allowed because service account ([\w.-]+) does not reference', re.I
@@ -213,7 +216,7 @@ def _explain_failed_webhook(refusal: Refusal, workload: Workload) -> LiveCause |
         fault = find_service_fault(namespace, service_name, workload.objects)
         text += f" (Service {namespace}/{service_name}{f', which {fault}' if fault else ''})"
         what = find_remedy("webhook", why, server=f"the pods behind Service {service_name} in {namespace}")
-        if fault == NO_SERVICE:
+        if fault == NO_SERVICE and not _ANSWERED.search(why):
             what = f"install Service {service_name} in {namespace} again, or remove the webhook if nothing needs it"
         remedies.append(make_remedy(what))
         inspect = f"kubectl get service,endpointslices,pods -n {namespace}"
@@ -338,10 +341,17 @@ def _explain_pod_security(refusal: Refusal, workload: Workload) -> LiveCause | N
         spec, note = _build_contexts(contexts, workload), "programs that need root or other rights then fail"
         remedies.append(change_template(workload, f"set the securityContext that {level} demands", spec, note))
     elif left:
-        what = f"do without {', '.join(left)} in the template of {_template_owner(workload)}"
-        remedies.append(make_remedy(what))
+        what = f"do without {', '.join(left)}"
+        demanded = [f"{_describe_context(context)} of container {name}" for name, context in contexts.items()]
+        what += f", and set {', '.join(demanded)}," if demanded else ""
+        remedies.append(make_remedy(f"{what} in the template of {_template_owner(workload)}"))
     remedies.append(make_remedy(f"run it in a namespace whose pod security level allows it, not in {namespace}"))
     return _make(refusal, "pod-security", text, f"Namespace/{namespace}", remedies)
+
+
+def _describe_context(context: Json) -> str:
+    """Return the fields of a securityContext for a sentence: `privileged false and runAsNonRoot true`."""
+    return " and ".join(f"{name} {json.dumps(value)}" for name, value in context.items())
 
 
 def _shorten_violation(violation: str) -> str:
