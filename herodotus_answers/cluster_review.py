@@ -89,6 +89,7 @@ class BlockedPod(TypedDict):
     owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
     budget: Annotated[str, "Name of the PodDisruptionBudget; empty for other causes.", Discloses.THIS_POD]
     unready: Annotated[list[str], "The first pods as NAMESPACE/NAME of the budget that are not ready.", Discloses.PODS]
+    remedy: Annotated[str, "What would make its budgets allow the eviction; empty if not known.", Discloses.THIS_POD]
 
 
 class RemovedPod(TypedDict):

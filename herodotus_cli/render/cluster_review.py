@@ -28,7 +28,9 @@ from herodotus_cli.render.screen_elements import (
     ViewOptions,
     build_table,
     join_sections,
+    labelled_rows,
 )
+from herodotus_cli.render.suggestions import NOT_CHECKED
 from herodotus_record.units import format_requested, natural_sort_key, pluralize
 
 Json = dict[str, Any]
@@ -168,6 +170,9 @@ def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
     """
     own = [pod for pod in pods if pod["cause"] != NOT_DRAINED]
     table = _table("BLOCKED", ("ON", "WHY"), own, lambda p: (p["node"], _explain_blocked(p)), most)
+    fixes = list(dict.fromkeys(pod.get("remedy") or "" for pod in own))  # one of an earlier version does not say
+    rows = [("AND" if number else "FIX", f"{fix} ({NOT_CHECKED})") for number, fix in enumerate(filter(None, fixes))]
+    table += [labelled_rows(rows, bold=("FIX", "AND"))] if rows else []
     others = [f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["cause"] == NOT_DRAINED]
     if not others:
         return table
@@ -273,15 +278,16 @@ def _capacity(found: Json, most: int | None) -> list[list[Block]]:
     zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]
     if len(zones) > 1:
         sections.append([build_table(("ZONE", "PODS"), zones, right=(1,))])
+    shown = cut_rows(nodes, most)
     limits = Counter(node["limitedBy"] for node in found["nodes"] if node["limitedBy"])
-    if limits:
+    is_beside_nodes = bool(limits) and all(node in shown for node in found["nodes"] if node["limitedBy"])
+    if limits and not is_beside_nodes:
         rows = [(reason, str(count)) for reason, count in limits.most_common()]
         sections.append([build_table(("WHAT LIMITS IT", "NODES"), rows, right=(1,))])
-    shown = cut_rows(nodes, most)
     if shown:
         names = [f"{node['node']} (new)" if node.get("isNew") else node["node"] for node in shown]
         by_node = [(name, str(node["fits"]), node["limitedBy"]) for name, node in zip(names, shown, strict=True)]
-        columns = ("NODE", "PODS", "LIMITED BY") if limits else ("NODE", "PODS")
+        columns = ("NODE", "PODS", "LIMITED BY") if is_beside_nodes else ("NODE", "PODS")
         table = build_table(columns, [row[: len(columns)] for row in by_node], right=(1,))
         sections.append([table, *note_left_out(len(nodes) - len(shown), "node")])
     return sections

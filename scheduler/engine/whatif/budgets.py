@@ -35,11 +35,13 @@ class EvictionRefusal(NamedTuple):
     """The API server's refusal to evict a pod, with the name of the PodDisruptionBudget, or "" for several.
 
     `is_uncomputed` says that the budget has no valid amounts, so that no pod that becomes Ready changes the refusal.
+    `remedy` is what would let the eviction through; "" if the message says it.
     """
 
     budget: str
     message: str
     is_uncomputed: bool = False
+    remedy: str = ""
 
 
 class _Amounts:
@@ -70,7 +72,21 @@ class _Amounts:
         elif self.current > self.desired:
             why = "does not allow evicting pods currently"
         message = f"{VIOLATED} The disruption budget {self.name} {why}"
-        return EvictionRefusal(self.name, message, bool(self.uncomputed))
+        return EvictionRefusal(
+            self.name, message, bool(self.uncomputed), "" if self.stuck or not self.expected else self._advise()
+        )
+
+    def _advise(self) -> str:
+        """Return what would make the budget allow an eviction; "" if its amounts do not say it."""
+        if self.stuck or not self.expected:
+            return ""
+        spec, pods = self.spec, f"now {self.expected}"
+        if self.desired < self.expected:
+            return f"make {self.desired + 1} of the {self.expected} pods of {self.name} healthy: {self.current} are"
+        if spec.max_unavailable is not None:
+            return f"give {self.name} a maxUnavailable of 1 or more (now {spec.max_unavailable})"
+        lower = f"give {self.name} a minAvailable of less than its number of pods ({pods})"
+        return lower if isinstance(spec.min_available, str) else f"{lower}, or run more than {self.desired} pods"
 
 
 def is_ready(pod: Pod) -> bool:
@@ -134,7 +150,9 @@ class Budgets:
         if not _is_counted(pod):
             return None
         if len(budgets) > 1:
-            return EvictionRefusal("", f"{MANY_BUDGETS} They are {', '.join(budget.name for budget in budgets)}.")
+            names = ", ".join(budget.name for budget in budgets)
+            remedy = f"let only one of {names} select the pod: narrow the selectors of the others, or delete them"
+            return EvictionRefusal("", f"{MANY_BUDGETS} They are {names}.", remedy=remedy)
         for budget in budgets:
             if budget.allowed <= 0 and not (not is_ready(pod) and _allows_unhealthy(budget)):
                 return budget.refusal

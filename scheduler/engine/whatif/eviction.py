@@ -18,6 +18,7 @@ from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.cluster_review import MAX_UNREADY, BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
+from scheduler.engine.whatif.budgets import EvictionRefusal
 from scheduler.engine.whatif.simulation import Simulation
 
 _DAEMON_SET: Final = "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
@@ -111,9 +112,10 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
         else:
             evicted.append(pod)
     if refused:
-        refused += [(pod, (NOT_DRAINED, _NOT_DRAINED)) for pod in evicted]
         for pod, (cause, message) in refused:
             result.block(pod, _block(simulation, pod, node, cause, message))
+        for pod in evicted:
+            result.block(pod, _block_beside(simulation, pod, node, flags))
         return
     if not flags.disable_eviction:
         result.ask_budgets(evicted, simulation)
@@ -127,10 +129,7 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
     for pod in evicted:
         refusal_now = simulation.budgets.evict(pod.pod)
         assert refusal_now is not None
-        blocked = _block(simulation, pod, node, "Budget", refusal_now.message, refusal_now.budget)
-        if refusal_now.budget and not refusal_now.is_uncomputed:
-            blocked["unready"] = simulation.list_unready(pod.namespace, refusal_now.budget)[:MAX_UNREADY]
-        result.block(pod, blocked)
+        result.block(pod, _block_by_budget(simulation, pod, node, refusal_now))
 
 
 def is_left_alone(pod: Pod) -> bool:
@@ -159,6 +158,26 @@ def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> boo
     return True
 
 
+def _block_beside(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> BlockedPod:
+    """Return why a pod stays on a node that kubectl does not drain because of other pods: a budget that forbids it too.
+
+    Without one, or if the drain asks none, it stays because of the others alone.
+    """
+    refusal = None if flags.disable_eviction else simulation.budgets.find_refusal(pod.pod)
+    if refusal is None:
+        return _block(simulation, pod, node, NOT_DRAINED, _NOT_DRAINED)
+    return _block_by_budget(simulation, pod, node, refusal)
+
+
+def _block_by_budget(simulation: Simulation, pod: PodInfo, node: str, refusal: EvictionRefusal) -> BlockedPod:
+    """Return why budgets forbid the eviction of a pod, and what would let it through."""
+    blocked = _block(simulation, pod, node, "Budget", refusal.message, refusal.budget)
+    blocked["remedy"] = refusal.remedy
+    if refusal.budget and not refusal.is_uncomputed:
+        blocked["unready"] = simulation.list_unready(pod.namespace, refusal.budget)[:MAX_UNREADY]
+    return blocked
+
+
 def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message: str, budget: str = "") -> BlockedPod:
     return {
         "namespace": pod.namespace,
@@ -169,4 +188,5 @@ def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message:
         "owner": simulation.owner_of(pod.pod),
         "budget": budget,
         "unready": [],
+        "remedy": "",
     }

@@ -154,6 +154,27 @@ def test_two_budgets_of_a_pod_refuse_its_eviction() -> None:
     objects = [*NODES, a_pod("web-0", "n0"), a_budget("a", "web", minAvailable=0), a_budget("b", "web", minAvailable=0)]
     (blocked,) = review(objects, [Drain(nodes=["n0"])])["blocked"]
     assert blocked["message"].startswith("This pod has more than one PodDisruptionBudget")
+    assert blocked["remedy"].startswith("let only one of a, b select the pod")
+
+
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        ({"maxUnavailable": 0}, "give web a maxUnavailable of 1 or more (now 0)"),
+        (
+            {"minAvailable": 2},
+            "give web a minAvailable of less than its number of pods (now 2), or run more than 2 pods",
+        ),
+        ({"minAvailable": "100%"}, "give web a minAvailable of less than its number of pods (now 2)"),
+    ],
+)
+def test_what_would_make_a_budget_allow_an_eviction_is_told_beside_other_obstacles(spec: Any, remedy: str) -> None:
+    pods = [a_pod("web-0", "n0"), a_pod("web-1", "n1"), a_pod("bare", "n0", owner="", labels={})]
+    found = review([*NODES, *pods, a_budget("web", "web", **spec)], [Drain(nodes=["n0"])])
+    assert {b["name"]: (b["cause"], b["remedy"]) for b in found["blocked"]} == {
+        "bare": ("NoController", ""),
+        "web-0": ("Budget", remedy),
+    }
 
 
 NOT_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
