@@ -10,6 +10,7 @@ Invariant: colour only repeats what a word or a sign says.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from io import StringIO
@@ -177,11 +178,22 @@ def _stack(console: Console, block: Table, width: int, with_header: bool) -> Non
 
 
 def _break_names(cell: Cell, width: int) -> Cell:
-    """Return the cell with a line break after the namespace of a name that is wider than the terminal."""
+    """Return the cell with line breaks in names that are wider than the terminal.
+
+    One with a namespace, or of an image, is broken after a slash or an @, where no part of it is cut.
+    """
     if display_width(cell.text) <= width:
         return cell
-    words = (w.replace("/", "/\n", 1) if display_width(w) > width else w for w in cell.text.split(" "))
-    return cell._replace(text=" ".join(words))
+    return cell._replace(text=" ".join(_break_name(word, width) for word in cell.text.split(" ")))
+
+
+def _break_name(name: str, width: int) -> str:
+    lines = [""]
+    for part in re.split(r"(?<=[/@])", name):
+        if lines[-1] and display_width(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _aligned(cell: Cell, width: int, right: bool) -> Text:
