@@ -72,6 +72,7 @@ _RESOURCES: Final = {
     "RuntimeClass": _Resource("/apis/node.k8s.io/v1", "runtimeclasses", is_namespaced=False),
     "Workload": _Resource("/apis/kueue.x-k8s.io/v1beta1", "workloads"),  # later versions have the same conditions
     "NodePool": _Resource("/apis/karpenter.sh/v1", "nodepools", is_namespaced=False),
+    "Machine": _Resource("/apis/cluster.x-k8s.io/v1beta1", "machines"),
     "NodeClaim": _Resource("/apis/karpenter.sh/v1", "nodeclaims", is_namespaced=False),
     "Lease": _Resource("/apis/coordination.k8s.io/v1", "leases"),
 }

@@ -48,6 +48,8 @@ _LIMIT: Final = re.compile(
 )
 _POOL_LABEL: Final = "karpenter.sh/nodepool"
 _MACHINES: Final = ("MachineSet", "MachineDeployment", "MachinePool")
+# Conditions of a Machine of Cluster API, in the order in which it gets a node.
+_OF_MACHINES: Final = ("InfrastructureReady", "BootstrapReady", "Ready", "NodeHealthy")
 _STATUS: Final = "cluster-autoscaler-status"  # the ConfigMap that cluster-autoscaler's events about groups are about
 _STEPS: Final = {  # of a NodeClaim, in their order, with what is so as long as one is not True
     "Launched": "is not launched",
@@ -219,6 +221,9 @@ def _explain_scale_up(event: Json, objects: ClusterObjects, now: datetime) -> It
         failed = _find_warning(objects, "Machine", f"{name}-", at) if kind in _MACHINES else None
         failed = failed or _find_warning(objects, "ConfigMap", _STATUS, at, about=name)
         if failed is None:
+            if kind in _MACHINES and (stuck := _explain_machine(name, at, objects, now)) is not None:
+                yield stuck
+                return
             continue
         involved = failed["involvedObject"]
         of = f"Machine/{involved['name']}" if involved["kind"] == "Machine" else None
@@ -231,6 +236,34 @@ def _explain_scale_up(event: Json, objects: ClusterObjects, now: datetime) -> It
     if groups and not has_come and not nodes.missing:
         listed = ", ".join(f"{group.rpartition('/')[2]} {before}->{after}" for group, before, after in groups)
         yield _describe_awaited(f"a new node of {listed}", event, now)
+
+
+def _explain_machine(group: str, since: str, objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return what the newest Machine of a group, made since a time, reports while it has no node; None if nothing.
+
+    Its events may be older than the API server keeps them, or of a namespace whose events cannot be read.
+    """
+    made = [
+        machine
+        for machine in objects.list_objects("Machine", is_optional=True).items
+        if str(machine["metadata"]["name"]).startswith(f"{group}-")
+        and str(machine["metadata"].get("creationTimestamp") or "") >= since
+        and not (machine.get("status") or {}).get("nodeRef")
+    ]
+    newest = max(made, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
+    conditions = read_conditions(newest) if newest is not None else {}
+    waits = (each for kind in _OF_MACHINES if (each := conditions.get(kind)) and each.get("status") != "True")
+    condition = next((each for each in waits if each.get("reason") or each.get("message")), None)
+    if newest is None or condition is None:
+        return None
+    name, reason, message = newest["metadata"]["name"], condition.get("reason"), clean(condition.get("message"))
+    said, at = ": ".join(filter(None, (reason, message))), condition.get("lastTransitionTime")
+    text = f"Machine {name}, which the autoscaler asked for, has no node{format_since(at, now)}: {said}"
+    is_early = now - (parse_time(at) or now) < _USUAL and condition.get("severity") not in ("Error", "Warning")
+    remedy = "wait: machines often take some minutes" if is_early else ""
+    remedies = [make_remedy(remedy or find_remedy("new-node", said, machine=f"Machine {name}"))]
+    source = f"Machine status.conditions[{condition['type']}]"
+    return make_cause("new-node-not-ready", text, source, of=f"Machine/{name}", at=at, remedies=remedies)
 
 
 def _describe_awaited(what: str, event: Json, now: datetime) -> LiveCause:

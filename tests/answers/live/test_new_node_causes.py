@@ -200,3 +200,33 @@ def test_pool_that_is_selected_and_not_ready_makes_no_node() -> None:
     conditions[1]["status"] = "True"
     codes = [cause["code"] for cause in find_state(pod, a_cluster(pod, pool, old_node()), NOW)["causes"]]
     assert "new-node-refused" not in codes
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "words", "advice"),
+    [
+        (
+            {"type": "InfrastructureReady", "reason": "InstanceProvisionFailed", "message": "no capacity in zone a"},
+            "new-node-not-ready",
+            "has no node for 9m: InstanceProvisionFailed: no capacity in zone a",
+            "let the pod and the node group use other zones",
+        ),
+        (
+            {"type": "BootstrapReady", "reason": "WaitingForControlPlaneAvailable", "message": ""},
+            "new-node-not-ready",
+            "has no node for 9m: WaitingForControlPlaneAvailable",
+            "mend what the message names",
+        ),
+        ({"type": "NodeHealthy"}, "new-node-awaited", "has not joined", "see why the machine does not join"),
+    ],
+)
+def test_conditions_of_a_machine_say_what_no_event_does(condition: Json, code: str, words: str, advice: str) -> None:
+    condition |= {"status": "False", "severity": "Error", "lastTransitionTime": at(9)}
+    machine: Json = {
+        "kind": "Machine",
+        "metadata": {"name": "worker-a-x2", "creationTimestamp": at(9)},
+        "status": {"conditions": [condition]},
+    }
+    other: Json = {"kind": "Machine", "metadata": {"name": "worker-b-x", "creationTimestamp": at(5)}, "status": {}}
+    found, text, remedy = first_cause(scale_up(10), machine, other, old_node())
+    assert (found, words in text, advice in remedy) == (code, True, True)
