@@ -14,8 +14,8 @@ from herodotus_answers.brief import shorten
 from herodotus_answers.live.cluster_objects import ClusterObjects
 from herodotus_answers.live.codes import CAUSES as POD_CAUSES
 from herodotus_answers.live.declarations import LiveState, LiveWorkload
+from herodotus_answers.live.quota_amounts import format_limit
 from herodotus_answers.live.workload_objects import Workload, find_kinds
-from herodotus_answers.live.workloads.amount_causes import format_limit
 from herodotus_answers.live.workloads.cron_schedule import parse_schedule
 from herodotus_answers.live.workloads.situation import Situation
 from herodotus_answers.live.workloads.uncreated_pods import find_uncreated
