@@ -228,9 +228,9 @@ class LivePodReader:
     def _ask_about_groups(self, answer: Json, *, is_reported: bool) -> PodNodeGroups | None:
         """Return the verdicts of the node groups on a pod without a node, or None if nothing requests them.
 
-        A request is made with --node-groups, by the screen of local mode, which has read the cluster already, and if
-        an autoscaler reported about the pod (`is_reported`), because no record says what stops its groups. Otherwise
-        the screen shows those that the record has. Raises CliError if --node-groups has no answer.
+        A request is made with --node-groups, by the screen of local mode, which has read the cluster already, and
+        where an autoscaler reported about the pod (`is_reported`) or runs, because no record says what stops its
+        groups. Otherwise the screen shows those that the record has. Raises CliError if --node-groups has no answer.
         """
         asked = self._arguments.groups
         is_about_more = bool(self._arguments.attempt or self._arguments.node or self._arguments.history)
@@ -241,8 +241,7 @@ class LivePodReader:
         is_evaluated = (answer.get("attempt") or {}).get("source") == "evaluated"
         if asked is not None and not is_pending:
             raise CliError(_NOT_WAITING)
-        is_useful = is_evaluated or (is_reported and not answer.get("nodeGroups"))
-        if asked is None and not (is_pending and is_useful):
+        if asked is None and not (is_pending and (is_evaluated or self._lacks_group_verdicts(answer, is_reported))):
             return None
         meta = answer["metadata"]
         question = (asked or {}) | {"pods": [f"{meta['namespace']}/{meta['name']}"]}
@@ -252,6 +251,12 @@ class LivePodReader:
             if asked is not None:
                 raise
             return None
+
+    def _lacks_group_verdicts(self, answer: Json, is_reported: bool) -> bool:
+        """Return whether a record says nothing of node groups, and there is an autoscaler that could enlarge them."""
+        from herodotus_answers.live.pods.new_node_causes import has_autoscaler
+
+        return not answer.get("nodeGroups") and (is_reported or has_autoscaler(self._open_objects()))
 
     def _correct_suggestions(self, answer: Json, lookup: PodLookup) -> Json:
         """Return the explanation with suggestions that fit the template of the pod that it is about, if that one waits.

@@ -58,6 +58,12 @@ _STEPS: Final = {  # of a NodeClaim, in their order, with what is so as long as 
 }
 
 
+def has_autoscaler(objects: ClusterObjects) -> bool:
+    """Return whether cluster-autoscaler keeps its status in the cluster, or Karpenter has a NodePool."""
+    has_status = objects.get("ConfigMap", _STATUS, "kube-system").object is not None
+    return has_status or bool(objects.list_objects("NodePool", is_optional=True).items)
+
+
 def find_new_node_causes(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
     """Yield why the node that an autoscaler makes for a pod is not there, or does not have what the pod requests."""
     events = [
