@@ -181,6 +181,8 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
     sentence = shorten_lists(template.format_map(params))
     if params.get("tolerated") and params.get("differs"):
         sentence += f" (the pod tolerates {params['tolerated']}, which has another {params['differs']})"
+    if change.code == "add-node-like" and params.get("key"):
+        sentence += f" in another {params['key']}"
     return sentence + (f", although {suggestion.node} has no {params['lost']}" if params.get("lost") else "")
 
 

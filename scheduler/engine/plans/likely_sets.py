@@ -168,7 +168,7 @@ class LikelySets:
                     change.make(self._world)
                 return bool(self._world.find_feasible(pod)[0][slot])
         leaving = [change.pod for change in chosen if change.pod is not None]
-        return fits_without(framework, pod, self._world.nodes, slot, leaving)
+        return fits_without(framework, pod, self._world.nodes, slot, {slot: leaving})
 
     def _frees(self, pod: PodInfo, slot: int, leaving: Sequence[PodInfo]) -> bool:
         nodes = self._world.nodes

@@ -6,7 +6,7 @@ comes once, and would displace the specs of real pods from the equivalence cache
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -61,15 +61,21 @@ def find_rejections(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot
     return [] if slot in checked.unanswerable else [reason for each in rejections for reason in each.verdict.reasons]
 
 
-def fits_without(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, removed: Sequence[PodInfo]) -> bool:
-    """Return whether the pod passes all filters on the node in this slot after these pods have left it."""
+def fits_without(
+    framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, removed: Mapping[int, Sequence[PodInfo]]
+) -> bool:
+    """Return whether the pod passes all filters on the node in this slot after pods have left it, and other nodes.
+
+    `removed` has the pods that leave, by the slot of their node.
+    """
     try:
         attempt = _pre_filter(framework, pod, nodes, slot)
         if attempt is None:
             return False
-        state, dry_run, copy = attempt.state, attempt.dry_run, RowCopy(nodes, [slot])
-        row = copy.index[nodes.names[slot]]
-        dry_run.remove_pods(state, pod, [(row, other) for other in removed], copy)
+        state, dry_run, copy = attempt.state, attempt.dry_run, RowCopy(nodes, sorted({slot, *removed}))
+        row, rows = copy.index[nodes.names[slot]], {each: copy.index[nodes.names[each]] for each in removed}
+        leaving = [(rows[each], other) for each, pods in removed.items() for other in pods]
+        dry_run.remove_pods(state, pod, leaving, copy)
         return dry_run.find_first_failures(state, pod, copy).verdict_at(row).code is Code.SUCCESS
     except (Exception, SystemExit):  # a plugin failed: nothing is known about this node
         return False

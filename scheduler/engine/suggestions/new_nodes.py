@@ -79,41 +79,68 @@ def _draft_kinds(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
 
 
 def _draft_more(framework: Framework, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> Iterator[Draft]:
-    """Yield the draft of a node like one that rejects the pod only for other pods that are on it.
+    """Yield the draft of a node like one that rejects the pod only for other pods on it, or in its topology domain.
 
     Of several such nodes the smallest is copied. The check runs the filters on the node without its pods, except those
-    with which a node starts. What the pod demands of its zone holds already with them. A volume may be on that node.
+    with which a node starts, and without those of its domain if the new node needs another one. What the pod demands of
+    its zone holds already with them. A volume may be on that node.
     """
     spec, has_claims = pod.pod.spec, any(volume.is_storage for volume in pod.pod.spec.volumes or ())
-    if spec.resource_claims or _selects_host(pod):
-        return  # its devices may be allocated, or the new node has another name
-    for slot in _list_occupied(pod, nodes, trace)[:MAX_CHECKED]:
-        leaving = [each for each in nodes.pods[slot].values() if not (each.pod.is_of_daemon_set or each.pod.is_static)]
-        if leaving and fits_without(framework, pod, nodes, slot, leaving):
-            amounts = {resource: int(nodes.allocatable(resource)[slot]) for resource in (CPU, MEMORY)}
-            size = " and ".join(f"{format_available(each, amount)} {each}" for each, amount in amounts.items())
-            params = {"like": nodes.names[slot], "size": size}
-            yield Draft(spec, {}, is_exact=not has_claims).with_change("add-node-like", params, spec)
-            return
+    if spec.resource_claims:
+        return  # its devices may be allocated
+    for key in (_HOSTNAME, *_list_excluding_keys(trace)):
+        if _selects_by(pod, key):
+            continue  # the new node has another value
+        for slot in _list_occupied(pod, nodes, trace, key)[:MAX_CHECKED]:
+            alike = [slot] if key == _HOSTNAME else _list_domain(nodes, key, slot)
+            leaving = {each: _list_leaving(nodes, each) for each in alike}
+            if len(alike) > MAX_SCANNED or not any(leaving.values()):
+                continue
+            if fits_without(framework, pod, nodes, slot, leaving):
+                amounts = {resource: int(nodes.allocatable(resource)[slot]) for resource in (CPU, MEMORY)}
+                size = " and ".join(f"{format_available(each, amount)} {each}" for each, amount in amounts.items())
+                params = {"like": nodes.names[slot], "size": size} | ({} if key == _HOSTNAME else {"key": key})
+                yield Draft(spec, {}, is_exact=not has_claims).with_change("add-node-like", params, spec)
+                return
 
 
-def _selects_host(pod: PodInfo) -> bool:
-    """Return whether the pod selects nodes by their names."""
+def _list_excluding_keys(trace: Trace) -> list[str]:
+    """Return the topology keys, except that of single nodes, in whose domains an anti-affinity rejects the pod."""
+    reasons = (reason for run in trace.filters if not run.skipped for v in run.verdicts.table for reason in v.reasons)
+    keys = {reason.params.get("key", "") for reason in reasons if reason.code in _ANTI_AFFINITY}
+    return sorted(keys - {_HOSTNAME, ""})
+
+
+def _list_domain(nodes: NodeColumns, key: str, slot: int) -> list[int]:
+    """Return the slots of the nodes that have the same value of a label as the node in this slot."""
+    numbers = nodes.label(key).ids(nodes.slots)
+    slots: list[int] = np.flatnonzero(nodes.live & (numbers == numbers[slot])).tolist()
+    return slots
+
+
+def _list_leaving(nodes: NodeColumns, slot: int) -> list[PodInfo]:
+    """Return the pods of a node that a new one like it does not start with."""
+    return [each for each in nodes.pods[slot].values() if not (each.pod.is_of_daemon_set or each.pod.is_static)]
+
+
+def _selects_by(pod: PodInfo, key: str) -> bool:
+    """Return whether the pod selects nodes by a label, or by their names if it is the host name."""
     terms = list_required_terms(pod.pod.spec)
     keys = {each.key for term in terms for each in (*(term.match_expressions or ()), *(term.match_fields or ()))}
-    return not {_HOSTNAME, "metadata.name"}.isdisjoint({*keys, *(pod.pod.spec.node_selector or ())})
+    names = {key, "metadata.name"} if key == _HOSTNAME else {key}
+    return not names.isdisjoint({*keys, *(pod.pod.spec.node_selector or ())})
 
 
-def _list_occupied(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[int]:
-    """Return the slots of nodes that reject the pod only for other pods on them, one of each size, the smallest first.
+def _list_occupied(pod: PodInfo, nodes: NodeColumns, trace: Trace, key: str) -> list[int]:
+    """Return the slots of nodes that reject the pod only for other pods in their domain of a topology key.
 
-    They could hold the pod if they were empty.
+    They could hold the pod if they were empty. Of each size there is one, the smallest first.
     """
     candidates = trace.evaluated & (trace.codes != 0) & nodes.live
     for run in trace.filters:
         if run.skipped or run.verdicts.ids is None:
             continue
-        is_occupancy = np.array([_is_about_occupants(verdict) for verdict in run.verdicts.table])
+        is_occupancy = np.array([_is_about_occupants(verdict, key) for verdict in run.verdicts.table])
         candidates &= is_occupancy.take(run.verdicts.ids)
     wanted = {resource: amount for resource, amount in pod.requests.items() if amount > 0}
     if nodes.list_unknown_resources(wanted):
@@ -128,15 +155,17 @@ def _list_occupied(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[int]:
     return list(smallest.values())
 
 
-def _is_about_occupants(verdict: Verdict) -> bool:
-    """Return whether a verdict accepts the node, or rejects it for other pods on it, so that a new node may fit."""
-    return not verdict.rejects_node or (bool(verdict.reasons) and all(map(_is_about_occupant, verdict.reasons)))
+def _is_about_occupants(verdict: Verdict, key: str) -> bool:
+    """Return whether a verdict rejects the node at most for other pods in its domain, so that a new one may fit."""
+    if not verdict.rejects_node:
+        return True
+    return bool(verdict.reasons) and all(_is_about_occupant(reason, key) for reason in verdict.reasons)
 
 
-def _is_about_occupant(reason: Reason) -> bool:
-    """Return whether a reason is that other pods are on the same node, so that it does not hold for a new node."""
-    is_of_node = reason.code in _ANTI_AFFINITY and reason.params.get("key") == _HOSTNAME
-    return is_of_node or reason.code in ("ports", "insufficient", "too-many-pods")
+def _is_about_occupant(reason: Reason, key: str) -> bool:
+    """Return whether a reason is that other pods are near, so that it does not hold for a node in a new domain."""
+    is_of_domain = reason.code in _ANTI_AFFINITY and reason.params.get("key") in (_HOSTNAME, key)
+    return is_of_domain or reason.code in ("ports", "insufficient", "too-many-pods")
 
 
 def _draft_sizes(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:

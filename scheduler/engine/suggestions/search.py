@@ -262,7 +262,7 @@ def _check(framework: Framework, place: Place, draft: Draft) -> Draft | None:
         victims = find_victims(framework, changed, place.nodes, place.slot)
         return name_leaving(draft, victims) if victims else None
     if leaving:
-        fits = fits_without(framework, changed, place.nodes, place.slot, leaving)
+        fits = fits_without(framework, changed, place.nodes, place.slot, {place.slot: leaving})
         return name_leaving(draft, leaving) if fits else None
     return draft if find_rejections(framework, changed, place.nodes, place.slot) is None else None
 

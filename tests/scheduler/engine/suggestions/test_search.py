@@ -648,6 +648,28 @@ def test_an_anti_affinity_is_given_up_only_if_nothing_else_helps() -> None:
     assert [[code for code, _ in changes(each)] for each in more][:1] == [["remove-pod-anti-affinity"]]
 
 
+@pytest.mark.parametrize(
+    ("zones", "selector", "expected"),
+    [
+        (("z1", "z1"), {}, [("a", ZONE, True)]),
+        (("z1", "z2"), {}, [("a", ZONE, True)]),
+        (("z1", "z1"), {ZONE: "z1"}, []),
+    ],
+    ids=["one zone", "a zone each", "the pod selects the zone"],
+)
+def test_a_node_in_another_zone_is_suggested_where_an_anti_affinity_closes_all_zones(
+    zones: tuple[str, str], selector: dict[str, str], expected: list[tuple[str, str, bool]]
+) -> None:
+    def replica(name: str) -> PodBuilder:
+        return make_pod(name).label("app", "db").anti_affinity(ZONE, app="db")
+
+    hosts = [host(name).label(ZONE, zone) for name, zone in zip("ab", zones, strict=True)]
+    there = [replica(f"db-{name}").node(name) for name, _ in zip("ab", set(zones), strict=False)]
+    found = find(replica("db-9").node_selector(**selector).info(), columns_of(hosts, there))
+    added = [s for s in found if s.changes[0].code == "add-node-like"]
+    assert [(s.changes[0].params["like"], s.changes[0].params["key"], s.is_checked) for s in added] == expected
+
+
 def test_a_pod_waits_first_for_one_that_is_terminating() -> None:
     holder = running("old", "a").request(cpu="3").terminating()
     first, *_ = find(make_pod().request(cpu="2").info(), columns_of([host("a")], [holder]))
