@@ -40,6 +40,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "created-with-node": "The pod was created with spec.nodeName, so that no scheduler decided it.",
     "node-not-found": "The pod's node does not exist.",
     "node-not-ready": "The pod's node is not ready, or its kubelet does not respond.",
+    "affinity-pods-missing": "No pod matches a required pod affinity; others may be meant.",
     "affinity-pods-wait": "The pods that a required pod affinity selects have no node themselves.",
     "node-label-unknown": "No node has a label that operators set and that the pod's node selector wants.",
     "topology-key-unknown": "No node has the topology key that the pod needs, and nodes have one that is much like it.",

@@ -15,6 +15,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.output_formats import is_document
 from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_client import api_paths
 
@@ -89,6 +90,9 @@ def _list_once(
     from herodotus_cli.render import lists
 
     answer = sort_rows(read_nodes(connection, environment), "items", key)
+    if not answer["items"] and not is_document(output.format):
+        print_to_stderr("The cluster has no nodes.")
+        return
     environment.print_answer({**answer}, output, lambda view: lists.build_nodes(answer, view))
 
 

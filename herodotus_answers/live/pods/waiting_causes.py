@@ -20,6 +20,7 @@ from herodotus_answers.live.node_rules import list_required_terms, read_labels
 from herodotus_answers.live.objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.live.pod_facts import (
     change_templates,
+    describe_elsewhere,
     describe_similar,
     find_owner,
     list_unknown_keys,
@@ -175,8 +176,10 @@ class _Finder:
     def _find_request(self, kind: str, name: str) -> Iterator[LiveCause]:
         lookup = self._objects.get(kind, name, self._namespace)
         if lookup.is_absent:
-            existing = self._objects.list_names(kind, self._namespace)
-            text = f"{kind} {name} does not exist in namespace {self._namespace}{describe_similar(name, existing)}"
+            text = f"{kind} {name} does not exist in namespace {self._namespace}"
+            text += describe_elsewhere(kind, name, self._objects) or describe_similar(
+                name, self._objects.list_names(kind, self._namespace)
+            )
             code = "claim-template-missing" if kind == "ResourceClaimTemplate" else "device-claim-missing"
             yield make_cause(
                 code,
@@ -350,14 +353,15 @@ class _Finder:
             return
         absent = [name for name in pinned if self._objects.get("Node", name).is_absent]
         if len(absent) == len(pinned):
-            text = f"the pod may only run on node {', '.join(absent[:_NAMED])}, which does not exist"
-            yield make_cause(
-                "node-missing",
-                text,
-                "spec.nodeSelector and spec.affinity",
-                of=f"Node/{absent[0]}",
-                remedies=[make_remedy(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists")],
+            names, is_one = ", ".join(absent[:_NAMED]), len(absent) == 1
+            text = f"the pod may only run on node {names}, which {'does' if is_one else 'do'} not exist"
+            is_selector = HOSTNAME in (self._spec.get("nodeSelector") or {})
+            field = "spec.nodeSelector" if is_selector else "spec.affinity.nodeAffinity"
+            what = f"node selector {HOSTNAME} {names}" if is_selector else f"required node affinity to {names}"
+            remedy = make_remedy(
+                f"remove the {what}, or name a node that exists, in {name_source(self._pod, self._objects)}"
             )
+            yield make_cause("node-missing", text, field, of=f"Node/{absent[0]}", remedies=[remedy])
 
     def find_serverless_node(self) -> Iterator[LiveCause]:
         """Yield the cause that a DaemonSet's pod is for a node that a cloud made for other pods."""
