@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.live.declarations import LivePending, UntriedPod
+from herodotus_answers.live.declarations import LiveCause, LivePending, UntriedPod
 from herodotus_answers.wording import ShortReason
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Retry
@@ -190,6 +190,17 @@ def replace_messages(document: PendingPods, messages: Mapping[str, str]) -> Pend
             stated: ListedPendingPod = {**pod, "message": message, "reason": reason.text}
             stated |= {"code": reason.code, "params": dict(reason.params)}
             pods.append(stated)
+    return document | {"pods": pods, "groups": _groups(pods)}
+
+
+def add_causes(document: PendingPods, causes: Mapping[str, LiveCause]) -> PendingPods:
+    """Return a PendingPods document in which the reasons of pods are followed by these causes, by UID."""
+    if not causes:
+        return document
+    pods: list[ListedPendingPod] = []
+    for pod in document["pods"]:
+        cause = causes.get(pod["uid"])
+        pods.append(pod if cause is None else {**pod, "reason": f"{pod['reason']}: {cause['text']}"})
     return document | {"pods": pods, "groups": _groups(pods)}
 
 

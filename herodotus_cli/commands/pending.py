@@ -5,6 +5,7 @@ Owns: its options and its request. Does not own: the screen.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ import click
 
 from herodotus_cli import option_values, options
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_of
+from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
 from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document, shows_whole_document
@@ -22,7 +23,7 @@ from herodotus_cli.transport.api_server_queries import RefusedPodsQuery, Unassig
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live.declarations import LivePending, NoLongerPendingPod
+    from herodotus_answers.live.declarations import LiveCause, LivePending, NoLongerPendingPod
     from herodotus_answers.pending import GroupFix, PendingPods
 
 SORT_KEYS = {
@@ -42,6 +43,7 @@ _FIELDS_OF_PODS = {
     ("metadata", "creationTimestamp"): SORT_KEYS["age"],
 }
 _MAX_FIXES = 8  # groups, with a request each
+_MAX_EXPLAINED = 8  # pods whose objects are read, with their events
 _MAX_LOOKED_UP = 5  # pods that are no longer pending, of which the API server is asked what became of them
 _NO_RECORDS = (
     "This decisions service has no records of the cluster's schedulers yet, so it does not know which pods are"
@@ -128,8 +130,12 @@ def _once(
         from herodotus_answers.pending import apply_live
 
         shown = apply_live(answer)
-    if output.format in SCREEN_FORMATS and shown.get("source") != "conditions":
-        fixes = _find_fixes(shown, connection, output, environment)
+    if output.format in SCREEN_FORMATS:
+        from herodotus_answers.pending import add_causes
+
+        causes = _find_causes(shown, query.pods() or (), connection, environment)
+        shown = add_causes(shown, causes)
+        fixes = _find_fixes(shown, causes, connection, output, environment)
         shown = shown | {"groups": [{**group, "fix": fixes.get(i)} for i, group in enumerate(shown["groups"])]}
     shown = sort_rows(shown, "pods", arguments.sort_key)
     if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
@@ -145,24 +151,59 @@ def _once(
     environment.print_answer(shown, output, lambda view: pending_screen.build_screen(shown, view))
 
 
+def _find_causes(
+    answer: PendingPods, waiting: Iterable[Json], connection: ConnectionSettings, environment: Environment
+) -> dict[str, LiveCause]:
+    """Return what `pod NAME` names first where that is no reason of a scheduler, such as a claim without a volume.
+
+    The result is by the pods' UIDs. Only the first pods are looked at: those that stand for a reason, and then the
+    oldest ones, at most _MAX_EXPLAINED. `waiting` are the Pod objects without a node.
+    """
+    by_name = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in waiting}
+    names = [*(group["pods"][0] for group in answer["groups"] if group["pods"])]
+    names += [f"{pod['namespace']}/{pod['pod']}" for pod in answer["pods"]]
+    chosen = [by_name[name] for name in dict.fromkeys(names) if name in by_name][:_MAX_EXPLAINED]
+    if not chosen:
+        return {}
+    from herodotus_answers.live.pods.pod_state import find_first_cause
+    from herodotus_cli.transport import open_objects
+
+    objects, now = open_objects(connection, environment.environ), environment.now()  # each object is read once
+    found = {str(pod["metadata"]["uid"]): find_first_cause(pod, objects, now) for pod in chosen}
+    return {uid: cause for uid, cause in found.items() if cause is not None}
+
+
 def _find_fixes(
-    answer: PendingPods, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+    answer: PendingPods,
+    causes: Mapping[str, LiveCause],
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> dict[int, GroupFix]:
-    """Return the best fix for the first pod of each group, by the position of the group, for at most _MAX_FIXES."""
+    """Return the best fix for the first pod of each group, by the position of the group, for at most _MAX_FIXES.
+
+    It is that of the pod's cause in `causes`, by UID, or else the one that the explanation of its decision has. Without
+    an evaluation there is no such explanation.
+    """
     from herodotus_answers.brief import shorten
 
     fixes: dict[int, GroupFix] = {}
+    uids = {f"{pod['namespace']}/{pod['pod']}": pod["uid"] for pod in answer["pods"]}
     for i, group in enumerate(answer["groups"][:_MAX_FIXES]):
-        namespace, _, name = group["pods"][0].partition("/") if group["pods"] else ("", "", "")
-        if not name or group["overdue"]:
+        name = group["pods"][0] if group["pods"] else ""
+        remedies = causes[uids[name]]["remedies"] if uids.get(name) in causes else []
+        if remedies:
+            best = remedies[0]
+            fixes[i] = {"pod": name, "text": best["text"], "command": best["command"], "checked": False}
+        if not name or remedies or group["overdue"] or answer.get("source") == "conditions":
             continue
         try:
-            explanation = environment.fetch(connection, api_paths.pod_explanation(namespace, name), output)
+            explanation = environment.fetch(connection, api_paths.pod_explanation(*name.split("/", 1)), output)
         except CliError:
             continue
         fix = shorten(explanation).get("fix") if explanation["kind"] == "PodExplanation" else None
         if fix is not None:
-            fixes[i] = {"pod": group["pods"][0], **fix}
+            fixes[i] = {"pod": name, **fix}
     return fixes
 
 

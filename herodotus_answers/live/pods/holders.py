@@ -30,7 +30,7 @@ class HeldObject(NamedTuple):
     devices. Of a resource, in base units: `missing` is the amount that would have had to become free at the decision,
     `requested` is what the pod requests, and `allocatable` what the node has (0: unknown). `others` says in words what
     else stands against the node, and `unknown` names the filters that did not run there. `pods` is the number of pods
-    that a group lacks; the object is what the next of them lacks.
+    that a group lacks; the object is what the next of them lacks. `priority` is that of the pod, None if unknown.
     """
 
     node: str
@@ -42,6 +42,7 @@ class HeldObject(NamedTuple):
     others: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     pods: int = 1
+    priority: int | None = None
 
     @property
     def has_amounts(self) -> bool:
@@ -119,7 +120,7 @@ def _add_other_obstacles(held: HeldObject, answer: Json, reason: Json) -> HeldOb
             for f in answer["filters"]
             if not f["skipped"] and f["passed"] + f["rejected"] != ran_everywhere and f["plugin"] not in others
         ]
-    return held._replace(others=tuple(others), unknown=tuple(unknown))
+    return held._replace(others=tuple(others), unknown=tuple(unknown), priority=answer["pod"].get("priority"))
 
 
 def make_resource(pod: Json, node: Json, resource: str) -> HeldObject:
@@ -156,6 +157,9 @@ def describe_holders(holders: Holders) -> list[str]:
     """Return sentences on what would be enough, what else stands against the node, and which holders are unusual."""
     held = holders.held
     sentences = [_describe_enough(holders)]
+    priorities = [holder.priority for holder in holders.pods]
+    if held.priority is not None and any((held.priority, *priorities)) and held.priority <= min(priorities):
+        sentences.append(f"None of them has a lower priority than this pod ({held.priority}): none is evicted for it.")
     if held.others:
         sentences.append(f"{held.node} also rejects the pod for another reason: {'; '.join(held.others)}.")
     if held.pods > 1:

@@ -81,6 +81,13 @@ def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     return _find_waiting(pod, objects, now)
 
 
+def find_first_cause(pod: Json, objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return why a pod that a scheduler tried has no node, or None if only the scheduler's message says it."""
+    state = find_state(pod, objects, now)
+    cause = next(iter(state["causes"]), None) if state["code"] == "pod-waits-for-node" else None
+    return None if cause is None or cause["code"] == "no-node-found" else cause
+
+
 def add_resizes(state: LiveState, answer: Json, objects: ClusterObjects, now: datetime) -> None:
     """Add to the state of a pod that waits, and of which no other cause is known, the resizes that hold what it lacks.
 

@@ -24,7 +24,8 @@ def pod(name: str, cpu: str = "0", priority: int = 0, **spec: Any) -> Json:
 
 
 def test_the_closest_node_of_the_most_frequent_reason_is_looked_at() -> None:
-    assert find_held(explained(a_pending())) == HeldObject("worker-1", "resource", ("cpu",), 300, 2000, 8000)
+    held = HeldObject("worker-1", "resource", ("cpu",), 300, 2000, 8000, priority=0)
+    assert find_held(explained(a_pending())) == held
     assert find_held(explained(a_placed())) is None
 
 
@@ -46,6 +47,15 @@ def test_holders_are_named_largest_first_with_those_that_are_enough() -> None:
     )
     assert found.enough == 2
     assert find_holders(HeldObject("n", "resource", ("cpu",), 5000), pods).enough == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "is_said"), [(100, 100, True), (0, 7, True), (100, 7, False), (0, 0, False), (None, 7, False)]
+)
+def test_holders_of_no_lower_priority_are_not_evicted(own: int | None, theirs: int, is_said: bool) -> None:
+    text = drawn(HeldObject("n", "resource", ("cpu",), 300, priority=own), pod("web", "500m", priority=theirs))
+    said = f"None of them has a lower priority than this pod ({own}): none is evicted for it."
+    assert (said in text) == is_said
 
 
 def test_a_pod_that_comes_back_to_the_node_is_never_enough() -> None:
