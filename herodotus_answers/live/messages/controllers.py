@@ -31,6 +31,13 @@ REMEDIES: Final[RemediesByTopic] = {
             "request less {0}, or raise the quota of the ClusterQueue in flavor {1}: it never has that much",
         ),
     ),
+    # why Volcano lets a group wait for its queue
+    "queue": (
+        (
+            r"queue resource quota insufficient",
+            "wait until other pods of the queue end, request less, or raise the capability of Volcano's Queue",
+        ),
+    ),
     # why the API server cannot call a webhook
     "webhook": (
         (

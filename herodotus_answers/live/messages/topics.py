@@ -31,6 +31,7 @@ Topic = Literal[
     "new-node",
     "autoscaler",
     "kueue",
+    "queue",
 ]
 Remedies = tuple[tuple[str, str], ...]
 RemediesByTopic = dict[Topic, Remedies]

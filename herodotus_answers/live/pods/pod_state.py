@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
+from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.objects import has_ended, read_scheduler, was_created_with_node
 from herodotus_answers.live.pod_facts import (
     change_templates,
@@ -23,13 +24,10 @@ from herodotus_answers.live.pod_facts import (
     find_owner,
     format_ago,
     format_seconds,
-    kubectl,
     make_cause,
-    make_event_cause,
     make_remedy,
     make_state,
     parse_time,
-    quote_patch,
     read_conditions,
     read_reporter,
 )
@@ -44,6 +42,7 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 _DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 _MANAGER: Final = "kube-controller-manager"
 _FAILED: Final = "FailedScheduling"
+_VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"  # annotation: the name of Volcano's PodGroup
 _FRESH: Final = timedelta(seconds=10)  # a scheduler that runs has tried an older pod
 _LONG_UNTRIED: Final = timedelta(minutes=2)  # a queue that moves has tried a pod by then
 _NEAR: Final = 0.75  # similarity of two scheduler names, one of which may be misspelled
@@ -52,15 +51,6 @@ _HOLDERS: Final = {
     "pod-group-": "pod group",
     "device-claim-": "resource claims",
     "claim-template-missing": "resource claims",
-}
-# By the domain of a scheduling gate: who removes it.
-_GATE_OWNERS: Final = {
-    "kueue.x-k8s.io": "Kueue, when it admits the pod's Workload",
-    "scheduling.volcano.sh": "Volcano, when it admits the pod's PodGroup",
-    "volcano.sh": "Volcano, when it admits the pod's PodGroup",
-    "multiarch.openshift.io": "the Multiarch Tuning Operator",
-    "grove.io": "Grove, when the pod gang exists",
-    "karpenter.sh": "Karpenter",
 }
 
 
@@ -77,15 +67,18 @@ def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
 
         return find_bound_state(pod, objects, now)
     if spec.get("schedulingGates"):
-        return _find_gated(pod, objects, now)
+        from herodotus_answers.live.pods.gate_causes import find_gated_state
+
+        return find_gated_state(pod, objects, now)
     return _find_waiting(pod, objects, now)
 
 
 def find_first_cause(pod: Json, objects: ClusterObjects, now: datetime) -> LiveCause | None:
-    """Return why a pod that a scheduler tried has no node, or None if only the scheduler's message says it."""
+    """Return why a pod that a scheduler tried has no node, or None if only kube-scheduler's message says it."""
     state = find_state(pod, objects, now)
     cause = next(iter(state["causes"]), None) if state["code"] == "pod-waits-for-node" else None
-    return None if cause is None or cause["code"] == "no-node-found" else cause
+    is_counted = cause is not None and cause["code"] == "no-node-found" and "nodes are available" in cause["text"]
+    return None if is_counted else cause
 
 
 def add_resizes(state: LiveState, answer: Json, objects: ClusterObjects, now: datetime) -> None:
@@ -120,64 +113,6 @@ def is_decision_enough(state: LiveState, answer: Json, now: datetime) -> bool:
 
 
 # --- pods without a node --------------------------------------------------------------------------------------------
-
-
-def _find_gated(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
-    gates = [str(gate["name"]) for gate in pod["spec"]["schedulingGates"]]
-    causes = [_explain_gate(pod, name, position, objects) for position, name in enumerate(gates)]
-    events = objects.list_events({**pod, "kind": "Pod"})
-    warnings = [event for event in events if event.get("type") == "Warning"]
-    causes += [make_event_cause("gate-event", "", event, now) for event in warnings[-1:]]
-    owners = list(dict.fromkeys(_find_gate_owner(name) for name in gates))
-    named = "gate" if len(gates) == 1 else "gates"
-    headline = (
-        f"Waits for its scheduling {named} {', '.join(gates)}: no scheduler tries the pod before"
-        f" {'it is' if len(gates) == 1 else 'they are'} removed"
-    )
-    actor = ", ".join(owner.partition(",")[0] for owner in owners if owner) or "whoever set the gate"
-    return make_state("pod-gated", headline, actor, causes, objects.unread)
-
-
-def _find_gate_owner(gate: str) -> str:
-    """Return who removes a scheduling gate: a known owner, which a comma and "when …" may follow, or its controller.
-
-    The gate's domain names the controller. A gate whose name has no domain gives "".
-    """
-    domain = gate.partition("/")[0] if "/" in gate else ""
-    known = next((who for of, who in _GATE_OWNERS.items() if domain == of or domain.endswith(f".{of}")), "")
-    return known or (f"the controller of {domain}" if domain else "")
-
-
-def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) -> LiveCause:
-    owner = _find_gate_owner(gate)
-    managers = [
-        str(entry.get("manager"))
-        for entry in pod["metadata"].get("managedFields") or ()
-        if "f:schedulingGates" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
-    ]
-    text = f"gate {gate}: {owner} removes it" if owner and "," not in owner else f"gate {gate}"
-    if owner and "," in owner:
-        who, _, when = owner.partition(", ")
-        text = f"gate {gate}: {who} removes it, {when}"
-    elif not owner:
-        text = f"gate {gate}: its name has no domain, so which controller removes it is not known"
-    text += f" (set by {managers[-1]})" if managers else ""
-    labels = pod["metadata"].get("labels") or {}
-    queue = labels.get("kueue.x-k8s.io/queue-name")
-    others = [str(each["name"]) for each in pod["spec"]["schedulingGates"]]
-    if queue and gate.startswith("kueue.x-k8s.io/"):
-        text += f" (LocalQueue {queue})"
-    elif queue and not any(name.startswith("kueue.x-k8s.io/") for name in others):
-        text += f"; Kueue (LocalQueue {queue}) does not hold the pod: it has none of Kueue's gates"
-    path = f"/spec/schedulingGates/{position}"
-    patch = [{"op": "test", "path": f"{path}/name", "value": gate}, {"op": "remove", "path": path}]
-    command = kubectl(pod, f"patch pod {pod['metadata']['name']}", "--type=json", "-p", quote_patch(patch))
-    remedies: list[Remedy] = []
-    if not owner:
-        made = find_owner(pod, objects)
-        again = f"; new pods of {made.label} may get it again" if made else ""
-        remedies = [make_remedy(f"remove the gate, if no controller is to remove it{again}", command)]
-    return make_cause("scheduling-gate", text, "spec.schedulingGates", remedies=remedies)
 
 
 def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
@@ -227,9 +162,18 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
 
 def _find_attempt_event(pod: Json, objects: ClusterObjects) -> Json:
     """Return the last event of an attempt at the pod, or {}: FailedScheduling, or a warning of its scheduler."""
-    events = list(reversed(objects.list_events({**pod, "kind": "Pod"})))
+    events = list(reversed(_list_events(pod, objects)))
     failed = (event for event in events if event.get("reason") == _FAILED)
     return next(failed, None) or next((event for event in events if _is_warning_of(read_scheduler(pod), event)), {})
+
+
+def _list_events(pod: Json, objects: ClusterObjects) -> list[Json]:
+    """Return the events about a pod, and those about its PodGroup of Volcano, which speaks of the group first."""
+    meta, events = pod["metadata"], objects.list_events({**pod, "kind": "Pod"})
+    if group := (meta.get("annotations") or {}).get(_VOLCANO_GROUP):
+        about = {"kind": "PodGroup", "metadata": {"name": group, "namespace": meta["namespace"]}}
+        events = sorted([*events, *objects.list_events(about)], key=read_event_time)
+    return events
 
 
 def _is_warning_of(scheduler: str, event: Json) -> bool:
@@ -240,13 +184,16 @@ def _is_warning_of(scheduler: str, event: Json) -> bool:
 def _list_extender_causes(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
     """Yield what a scheduler or its extender says in events of its own, such as FilteringFailed: the newest of each."""
     scheduler, newest = read_scheduler(pod), dict[str, Json]()
-    for event in objects.list_events({**pod, "kind": "Pod"}):
+    for event in _list_events(pod, objects):
         if _is_warning_of(scheduler, event) and event.get("reason") not in (_FAILED, "Preempted"):
             newest[str(event["reason"])] = event
     for reason, event in newest.items():
-        at = read_event_time(event)
-        text = f"{scheduler}{format_ago(at, now)}: {reason}: {clean(event.get('message'))}"
-        yield make_cause("no-node-found", text, f"Event {reason}", at=at)
+        at, message, about = read_event_time(event), clean(event.get("message")), event.get("involvedObject") or {}
+        of = f"{about.get('kind')}/{about.get('name')}" if about.get("kind") == "PodGroup" else None
+        text = f"{scheduler}{format_ago(at, now)}: {reason}{f' of {of}' if of else ''}: {message}"
+        advice = find_remedy("queue", message)
+        remedies = [make_remedy(advice)] if advice else []
+        yield make_cause("no-node-found", text, f"Event {reason}", of=of, at=at, remedies=remedies)
 
 
 def _find_victims(pod: Json, node: str, objects: ClusterObjects, now: datetime) -> list[LiveCause]:

@@ -6,10 +6,10 @@ Owns: suspension, completions, retries, ends and schedules. Does not own: why po
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.live import kueue_words
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.messages import find_remedy
 from herodotus_answers.live.pod_facts import (
@@ -22,7 +22,6 @@ from herodotus_answers.live.pod_facts import (
     make_cause,
     make_remedy,
     parse_time,
-    read_conditions,
 )
 from herodotus_answers.live.pods.pod_state import explain_silent_manager
 from herodotus_answers.live.workload_objects import Workload, find_parent, has_ended_job
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}
-_ADMITTED: Final = ("QuotaReserved", "Admitted")  # Kueue's events about a Workload that waits for nothing more
-_STOPPED: Final = ("Preempted", "Evicted", "Stopped")  # beginnings of reasons, such as EvictedDueToPodsReadyTimeout
 _MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 _KUEUE_PODS: Final = "app.kubernetes.io/name=kueue"
 _ACTIVATE: Final = '\'{"spec":{"active":true}}\''
@@ -210,18 +207,9 @@ def _tell_stop(stop: Json, workload: Workload) -> str:
 
 
 def _find_kueue_words(workload: Workload) -> tuple[Json | None, Json | None]:
-    """Return what Kueue said last: of why it stopped a Job that it had admitted, and of why it does not admit it.
-
-    Both are about its last admission, or None. Events say so, and of a stop also a condition of the Workload that Kueue
-    made for the Job, which is kept for longer.
-    """
+    """Return what Kueue said last: of why it stopped a Job that it had admitted, and of why it does not admit it."""
     own = [event for event, about in list_events(workload) if about["kind"] == "Job"]
-    events = sorted([*_list_kueue_events(workload), *own], key=read_event_time)
-    last = max((n for n, each in enumerate(events, 1) if each.get("reason") in _ADMITTED), default=0)
-    stops = [each for each in events[last:] if str(each.get("reason")).startswith(_STOPPED)]
-    refusals = [each for each in events[last:] if each not in stops and each not in own]
-    condition = next(filter(None, map(_read_eviction, _list_kueue_workloads(workload))), None)
-    return (stops[-1] if stops else condition), (refusals[-1] if refusals else None)
+    return kueue_words.find_words(workload.object, own, workload.objects)
 
 
 def _find_deactivated(workload: Workload) -> str:
@@ -229,11 +217,18 @@ def _find_deactivated(workload: Workload) -> str:
 
     Its last event says so if it cannot be read.
     """
-    found = _list_kueue_workloads(workload)
+    found = kueue_words.list_workloads(workload.object, workload.objects)
     if found:
         names = (str(each["metadata"]["name"]) for each in found if (each.get("spec") or {}).get("active") is False)
         return next(names, "")
-    last = next(iter(sorted(_list_kueue_events(workload), key=read_event_time, reverse=True)), {})
+    last = next(
+        iter(
+            sorted(
+                kueue_words.list_workload_events(workload.object, workload.objects), key=read_event_time, reverse=True
+            )
+        ),
+        {},
+    )
     return str(last["involvedObject"]["name"]) if "Deactivated" in str(last.get("reason")) else ""
 
 
@@ -242,30 +237,9 @@ def _is_unknown_to_kueue(workload: Workload, since: object) -> bool:
     began, listed = parse_time(since), workload.objects.list_objects("Workload", workload.namespace)
     if began is None or workload.now - began < _LATE or not listed.is_complete:
         return False
-    return not _list_kueue_workloads(workload) and not _list_kueue_events(workload)
-
-
-def _list_kueue_events(workload: Workload) -> list[Json]:
-    listed = workload.objects.list_objects("Event", workload.namespace, fields="involvedObject.kind=Workload").items
-    return [each for each in listed if _is_kueue_name((each.get("involvedObject") or {}).get("name"), workload)]
-
-
-def _list_kueue_workloads(workload: Workload) -> list[Json]:
-    listed = workload.objects.list_objects("Workload", workload.namespace).items
-    return [each for each in listed if _is_kueue_name(each["metadata"]["name"], workload)]
-
-
-def _is_kueue_name(name: object, workload: Workload) -> bool:
-    """Return whether a Workload of Kueue with this name is for the Job."""
-    return re.fullmatch(rf"job-{re.escape(workload.name)}-[a-z0-9]{{5}}", str(name)) is not None
-
-
-def _read_eviction(kueue_workload: Json) -> Json | None:
-    """Return the condition Evicted of a Workload of Kueue in the form of an event, or None if it is not true."""
-    condition = read_conditions(kueue_workload).get("Evicted") or {}
-    if condition.get("status") != "True":
-        return None
-    return {"message": condition.get("message"), "lastTimestamp": condition.get("lastTransitionTime")}
+    return not kueue_words.list_workloads(workload.object, workload.objects) and not kueue_words.list_workload_events(
+        workload.object, workload.objects
+    )
 
 
 def _find_short(situation: Situation, manager: str) -> Parts | None:
@@ -298,8 +272,15 @@ def _find_short(situation: Situation, manager: str) -> Parts | None:
 def _describe_elsewhere(workload: Workload) -> Parts:
     """Return the state of a Job that MultiKueue runs in another cluster, as far as this one shows that."""
     words, active = _describe_done(workload), int(workload.status.get("active") or 0)
-    clusters = [str((each.get("status") or {}).get("clusterName") or "") for each in _list_kueue_workloads(workload)]
-    said = [clean(each.get("message")) for each in _list_kueue_events(workload) if each.get("reason") == "MultiKueue"]
+    clusters = [
+        str((each.get("status") or {}).get("clusterName") or "")
+        for each in kueue_words.list_workloads(workload.object, workload.objects)
+    ]
+    said = [
+        clean(each.get("message"))
+        for each in kueue_words.list_workload_events(workload.object, workload.objects)
+        if each.get("reason") == "MultiKueue"
+    ]
     where = next(filter(None, clusters), "")
     text = f"spec.managedBy is {_MULTIKUEUE}, and MultiKueue"
     if where or said or active:
