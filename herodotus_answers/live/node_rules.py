@@ -57,6 +57,12 @@ def matches_selector(selector: Json | None, labels: Mapping[str, str]) -> bool:
     return equal and all(_meets(each, labels) for each in selector.get("matchExpressions") or ())
 
 
+def selects_node(pod_spec: Json, node: Json) -> bool:
+    """Return whether the node selector and the required node affinity of a pod select a node."""
+    terms = list_pod_terms(pod_spec)
+    return not list_lacking_labels(pod_spec, node) and (not terms or matches_any_term(terms, node))
+
+
 def list_lacking_labels(pod_spec: Json, node: Json) -> list[str]:
     """Return the labels of a pod's nodeSelector that a node lacks, as KEY=VALUE."""
     labels = read_labels(node)

@@ -17,6 +17,7 @@ from herodotus_answers.live.node_rules import (
     list_pod_terms,
     matches_any_term,
     read_labels,
+    selects_node,
     tolerates,
 )
 from herodotus_answers.live.pod_facts import make_cause, make_remedy
@@ -94,12 +95,11 @@ def find_excluded_driver(driver: str, nodes: Sequence[Json], objects: ClusterObj
 
 def list_open_nodes(pod_spec: Json, nodes: Iterable[Json]) -> list[Json]:
     """Return the nodes that a pod selects and whose taints it tolerates."""
-    terms, tolerations = list_pod_terms(pod_spec), pod_spec.get("tolerations") or ()
+    tolerations = pod_spec.get("tolerations") or ()
     return [
         node
         for node in nodes
-        if not list_lacking_labels(pod_spec, node) and (not terms or matches_any_term(terms, node))
-        if all(tolerates(tolerations, taint) for taint in list_hard_taints(node))
+        if selects_node(pod_spec, node) and all(tolerates(tolerations, taint) for taint in list_hard_taints(node))
     ]
 
 

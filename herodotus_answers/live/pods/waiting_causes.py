@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live.cluster_objects import read_event_time
 from herodotus_answers.live.messages import find_remedy
-from herodotus_answers.live.node_rules import list_required_terms, read_labels
+from herodotus_answers.live.node_rules import list_required_terms, read_labels, selects_node
 from herodotus_answers.live.objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.live.pod_facts import (
     change_templates,
+    clean,
     describe_elsewhere,
     describe_similar,
     find_owner,
+    format_since,
     list_unknown_keys,
     make_cause,
     make_remedy,
@@ -78,6 +80,7 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects, now: datetime) -> li
         *finder.find_resources(),
         *finder.find_unit_slips(),
         *finder.find_nodes(),
+        *finder.find_unready_nodes(now),
         *finder.find_serverless_node(),
         *new_nodes,
         *(() if new_nodes else finder.find_labels()),  # a new node may bring the label
@@ -362,6 +365,26 @@ class _Finder:
                 f"remove the {what}, or name a node that exists, in {name_source(self._pod, self._objects)}"
             )
             yield make_cause("node-missing", text, field, of=f"Node/{absent[0]}", remedies=[remedy])
+
+    def find_unready_nodes(self, now: datetime) -> Iterator[LiveCause]:
+        """Yield what the kubelet of a node reports, if no node that the pod selects is ready."""
+        message = str((read_conditions(self._pod).get("PodScheduled") or {}).get("message"))
+        nodes = self._objects.list_objects("Node") if "untolerated taint" in message else None
+        if nodes is None or nodes.missing or not nodes.is_complete:
+            return
+        selected = [node for node in nodes.items if selects_node(self._spec, node)]
+        ready = {str(node["metadata"]["name"]): read_conditions(node).get("Ready") or {} for node in selected}
+        reporting = [name for name, condition in ready.items() if condition.get("status") == "False"]
+        if not reporting or any(condition.get("status") == "True" for condition in ready.values()):
+            return
+        first, others = min(reporting, key=natural_sort_key), len(ready) - 1
+        since, said = ready[first].get("lastTransitionTime"), clean(ready[first].get("message"))
+        text = f"node {first} is not ready{format_since(since, now)}: {said or ready[first].get('reason')}"
+        if others:
+            text += f"; {'the other node is' if others == 1 else f'the {others} others are'} not ready either"
+        remedy = make_remedy(find_remedy("node", said, node=first, owner="the pod"))
+        source = "Node status.conditions[Ready]"
+        yield make_cause("node-not-ready", text, source, of=f"Node/{first}", at=since, remedies=[remedy])
 
     def find_serverless_node(self) -> Iterator[LiveCause]:
         """Yield the cause that a DaemonSet's pod is for a node that a cloud made for other pods."""
