@@ -114,17 +114,20 @@ class Workload:
         """The pods of the workload, and whether these are all.
 
         Owner references decide. A selector only lets the API server send less, and one that finds nothing may be for
-        labels that the pods of an earlier object with this name do not have. A Deployment whose ReplicaSets cannot be
-        read has the pods of ReplicaSets that it selects.
+        labels that the pods do not have, such as those of an earlier object with this name. A Deployment whose
+        ReplicaSets cannot be read has the pods of ReplicaSets that it selects.
         """
         owners = [(str(each["kind"]), str(each["metadata"]["name"])) for each in self.makers]
         selector = "" if self.kind == "CronJob" else format_selector(self.spec.get("selector"))
-        for labels in dict.fromkeys((selector, "" if self.kind == "Job" else selector)):
+        listing: tuple[list[Json], bool] = ([], False)
+        for labels in dict.fromkeys((selector, "")):
             listed = self.objects.list_objects("Pod", self.namespace, labels=labels)
             pods = [{**pod, "kind": "Pod"} for pod in listed.items if _is_owned(pod, owners) or self._selects(pod)]
+            if pods or labels == selector or self.kind == "Job":
+                listing = pods, listed.is_complete
             if pods:
                 break
-        return pods, listed.is_complete
+        return listing
 
     def _selects(self, pod: Json) -> bool:
         """Return whether a Deployment whose ReplicaSets cannot be read selects a pod that a ReplicaSet made."""

@@ -550,7 +550,8 @@ def _misfits(volume: Json, claim: Json) -> str:
     if read_quantity(amount) < read_quantity(asked):
         return f"volume {name} has {amount}, the claim wants {asked}"
     if missing:
-        return f"volume {name} lacks access mode {', '.join(missing)}"
+        has = ", ".join(spec.get("accessModes") or ()) or "none"
+        return f"volume {name} lacks access mode {', '.join(missing)} (it has {has})"
     selected = (wanted.get("selector") or {}).get("matchLabels") or {}
     labels = volume["metadata"].get("labels") or {}
     lacking = [f"{key}={value}" for key, value in selected.items() if labels.get(key) != value]

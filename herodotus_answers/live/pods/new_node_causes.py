@@ -238,7 +238,7 @@ def _explain_scale_up(event: Json, objects: ClusterObjects, now: datetime) -> It
         yield _make_failure(what, failed, now, machine, of=of)
         return
     nodes = objects.list_objects("Node")
-    has_come = any(str(node["metadata"].get("creationTimestamp") or "") >= at for node in nodes.items)
+    has_come = any(_read_start(node) >= at for node in nodes.items)
     if groups and not has_come and not nodes.missing:
         listed = ", ".join(f"{group.rpartition('/')[2]} {before}->{after}" for group, before, after in groups)
         yield _describe_awaited(f"a new node of {listed}", event, now)
@@ -270,6 +270,12 @@ def _explain_machine(group: str, since: str, objects: ClusterObjects, now: datet
     remedies = [make_remedy(remedy or find_remedy("new-node", said, machine=f"Machine {name}"))]
     source = f"Machine status.conditions[{condition['type']}]"
     return make_cause("new-node-not-ready", text, source, of=f"Machine/{name}", at=at, remedies=remedies)
+
+
+def _read_start(node: Json) -> str:
+    """Return since when a node has existed at least: a restored or imported one is older than its object."""
+    ready = (read_conditions(node).get("Ready") or {}).get("lastTransitionTime")
+    return min(filter(None, (node["metadata"].get("creationTimestamp"), ready)), default="")
 
 
 def _describe_awaited(what: str, event: Json, now: datetime) -> LiveCause:

@@ -132,6 +132,8 @@ def test_scale_up_waits_until_a_node_has_come_since() -> None:
     new = a_node("n2")
     new["metadata"]["creationTimestamp"] = at(3)
     assert first_cause(scale_up(20), old_node(), new) == ("", "", "")
+    new["status"]["conditions"][0]["lastTransitionTime"] = at(60)  # the object was made anew, the node was there before
+    assert first_cause(scale_up(20), old_node(), new)[0] == "new-node-awaited"
 
 
 @pytest.mark.parametrize(
