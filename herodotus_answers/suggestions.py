@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
+from herodotus_answers.live.objects import find_deployment
 from herodotus_answers.pod_templates import TemplateCommand, add_tolerations, build_template_command, quote_json
 from herodotus_answers.wording import shorten_lists
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
@@ -25,7 +26,6 @@ from herodotus_record.reasons import CHANGES
 
 Json = dict[str, Any]
 
-HASH_LABEL: Final = "pod-template-hash"  # of a Deployment's pods; their ReplicaSet's name ends with its value
 _NODE_CHANGES: Final = ("uncordon", "label-node", "remove-taint", "open-node", "clear-taint")
 _CAPACITY_CHANGES: Final = ("add-node", "add-node-like", "add-node-of-kind")
 _WAITS: Final = "await-end"
@@ -95,13 +95,6 @@ def find_owner(pod: RecordedPod) -> TemplateOwner:
         return TemplateOwner("Pod", pod.name)
     deployment = find_deployment(pod.owner.kind, pod.owner.name, pod.labels)
     return TemplateOwner("Deployment", deployment) if deployment else TemplateOwner(pod.owner.kind, pod.owner.name)
-
-
-def find_deployment(kind: str, name: str, labels: Mapping[str, str]) -> str:
-    """Return the Deployment behind a pod's controller, or "" if it has none. `labels` are those of the pod."""
-    template = labels.get(HASH_LABEL)
-    is_revision = kind == "ReplicaSet" and template and name.endswith(f"-{template}")
-    return name.removesuffix(f"-{template}") if is_revision else ""
 
 
 def build_suggestions(decision: Decision) -> list[SuggestedChange]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+HASH_LABEL: Final = "pod-template-hash"  # of a Deployment's pods; their ReplicaSet's name ends with its value
 HOSTNAME: Final = "kubernetes.io/hostname"
 FATES_WITHOUT_POD: Final = ("deleted", "replaced")  # of a pod that no longer exists
 _MIRROR: Final = "kubernetes.io/config.mirror"  # on the API server's copy of a static pod
@@ -286,6 +287,21 @@ def read_owner(pod: Json) -> str | None:
     """Return the controller of a Pod object as KIND/NAME, or None if it has none."""
     owner = find_controller(pod)
     return None if owner is None else f"{owner['kind']}/{owner['name']}"
+
+
+def find_deployment(kind: str, name: str, labels: Mapping[str, str]) -> str:
+    """Return the Deployment behind a pod's controller, or "" if it has none. `labels` are those of the pod."""
+    template = labels.get(HASH_LABEL)
+    is_revision = kind == "ReplicaSet" and template and name.endswith(f"-{template}")
+    return name.removesuffix(f"-{template}") if is_revision else ""
+
+
+def read_workload(pod: Json) -> str:
+    """Return the Deployment behind a Pod object's ReplicaSet, else its controller, as KIND/NAME; "" without one."""
+    owner = read_owner(pod) or ""
+    kind, _, name = owner.partition("/")
+    deployment = find_deployment(kind, name, pod["metadata"].get("labels") or {})
+    return f"Deployment/{deployment}" if deployment else owner
 
 
 def is_of_daemon_set(owner: str | None) -> bool:

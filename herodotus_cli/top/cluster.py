@@ -13,14 +13,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from herodotus_answers.live.node_rules import describe_taint, read_labels, read_zone
-from herodotus_answers.live.objects import has_ended, read_owner
+from herodotus_answers.live.objects import has_ended, read_owner, read_workload
 from herodotus_answers.live.pods.holders import read_request
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
 
-_HASH_LABEL = "pod-template-hash"  # of a Deployment's pods; their ReplicaSet's name ends with its value
 # Labels that name the group of a node, as the usual node provisioners set them; the first that a node has counts.
 _GROUP_LABELS = (
     "karpenter.sh/nodepool",
@@ -117,19 +116,12 @@ def read_pod(pod: Json) -> PodRow | None:
         name=metadata["name"],
         node=node,
         owner=owner,
-        workload=_find_workload(owner, str((metadata.get("labels") or {}).get(_HASH_LABEL) or "")),
+        workload=read_workload(pod),
         cpu=read_request(spec, "cpu"),
         memory=read_request(spec, "memory"),
         created_at=str(metadata.get("creationTimestamp") or ""),
         placed_at=str(placed[0].get("lastTransitionTime") or "") if node and placed else "",
     )
-
-
-def _find_workload(owner: str, template_hash: str) -> str:
-    kind, _, name = owner.partition("/")
-    if kind == "ReplicaSet" and template_hash and name.endswith(f"-{template_hash}"):
-        return f"Deployment/{name.removesuffix(f'-{template_hash}')}"
-    return owner
 
 
 def read_node(node: Json) -> NodeRow:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers import suggestions
+from herodotus_answers.live.objects import HASH_LABEL
 from herodotus_answers.suggestions import build_suggestions, find_owner
 from herodotus_record.disclosure import HIDDEN, mask_decision
 from herodotus_record.model import Decision, Owner, Reason, Suggestion
@@ -245,5 +245,5 @@ def test_a_reader_who_may_not_see_the_pod_gets_no_command_with_its_spec() -> Non
 
 
 def test_a_replica_set_that_a_deployment_does_not_name_stays_the_owner() -> None:
-    pod = decided(LOWER, Owner("ReplicaSet", "web-abc"), {suggestions.HASH_LABEL: "xyz"}).pod
+    pod = decided(LOWER, Owner("ReplicaSet", "web-abc"), {HASH_LABEL: "xyz"}).pod
     assert find_owner(pod) == ("ReplicaSet", "web-abc")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from herodotus_answers.live.objects import is_of_daemon_set, read_owner
+from herodotus_answers.live.objects import is_of_daemon_set, read_workload
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import format_available, format_requested, natural_sort_key
 
@@ -135,7 +135,7 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     """Return which of the pods, all those that are on the node now, hold it."""
     amounts = ((pod, _held(held, pod)) for pod in pods)
     holders = [
-        Holder(_full_name(pod), amount, _priority(pod), read_owner(pod) or "", _describe_state(held, pod))
+        Holder(_full_name(pod), amount, _priority(pod), read_workload(pod), _describe_state(held, pod))
         for pod, amount in amounts
         if amount
     ]

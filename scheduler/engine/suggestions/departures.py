@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from herodotus_answers.live.objects import HASH_LABEL, find_deployment
 from herodotus_answers.live.pods.outdated_pods import REVISION_LABEL
-from herodotus_answers.suggestions import HASH_LABEL, find_deployment
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.trace import Trace

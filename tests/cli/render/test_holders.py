@@ -58,6 +58,14 @@ def test_holders_of_no_lower_priority_are_not_evicted(own: int | None, theirs: i
     assert (said in text) == is_said
 
 
+def test_owner_of_a_holder_is_the_deployment_behind_its_replica_set() -> None:
+    web = pod("web", "500m")
+    web["metadata"]["ownerReferences"][0]["name"] = "web-5d9f"
+    web["metadata"]["labels"] = {"pod-template-hash": "5d9f"}
+    (holder,) = find_holders(HeldObject("n", "resource", ("cpu",), 300), [web]).pods
+    assert holder.owner == "Deployment/web"
+
+
 def test_a_pod_that_comes_back_to_the_node_is_never_enough() -> None:
     agent = pod("agent", "1500m")
     agent["metadata"]["ownerReferences"][0] |= {"kind": "DaemonSet", "name": "agent"}
