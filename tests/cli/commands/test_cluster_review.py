@@ -399,7 +399,7 @@ def test_a_cluster_without_node_groups_is_one_line_and_no_error(cluster: Path) -
     assert (ran.code, status["nodeGroups"]["groups"], len(status["notes"])) == (0, [], 1)
     assert "no node group is known here" in status["notes"][0]
     screen = command("nodegroups", "--cluster-file", str(cluster)).out
-    assert len([line for line in screen.splitlines() if "node group" in line and "note:" not in line]) == 1, "the title of a list is its headline"
+    assert len([line for line in screen.splitlines() if "node group" in line and "note:" not in line]) == 1
 
 
 def test_new_pods_that_a_quota_refuses_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
