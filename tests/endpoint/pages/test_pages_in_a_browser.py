@@ -252,7 +252,7 @@ def test_arrow_keys_move_between_rows_and_keep_the_focus(pages: Pages) -> None:
 def test_tab_stops_at_one_row_of_5000_and_at_one_in_sight_after_scrolling(pages: Pages) -> None:
     page = pages.open(f"{THIS_POD}&sort=name")
     page.get_by_role("region", name="Nodes by plugins").focus()
-    reached = []
+    reached: list[str] = []
     while not reached or reached[-1] != "worker-0":
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.textContent || document.activeElement.ariaLabel"))
