@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.endpoint.pages.browser import Pages, StubApiServer
-from tests.endpoint.pages.test_every_page import (
+from tests.endpoint.pages.checked_pages import (
     FAULTS,
     PAGES,
     WIDTHS,
