@@ -72,9 +72,7 @@ class _Amounts:
         elif self.current > self.desired:
             why = "does not allow evicting pods currently"
         message = f"{VIOLATED} The disruption budget {self.name} {why}"
-        return EvictionRefusal(
-            self.name, message, bool(self.uncomputed), "" if self.stuck or not self.expected else self._advise()
-        )
+        return EvictionRefusal(self.name, message, bool(self.uncomputed), self._advise())
 
     def _advise(self) -> str:
         """Return what would make the budget allow an eviction; "" if its amounts do not say it."""
