@@ -76,11 +76,9 @@ class _Amounts:
 
     def _advise(self) -> str:
         """Return what would make the budget allow an eviction; "" if its amounts do not say it."""
-        if self.stuck or not self.expected:
+        if self.stuck or self.desired < self.expected or not self.expected:  # more healthy pods help, says the message
             return ""
         spec, pods = self.spec, f"now {self.expected}"
-        if self.desired < self.expected:
-            return f"make {self.desired + 1} of the {self.expected} pods of {self.name} healthy: {self.current} are"
         if spec.max_unavailable is not None:
             return f"give {self.name} a maxUnavailable of 1 or more (now {spec.max_unavailable})"
         lower = f"give {self.name} a minAvailable of less than its number of pods ({pods})"
