@@ -30,7 +30,7 @@ from herodotus_endpoint.store.summaries import (
     summarise_record,
 )
 from herodotus_record import codec
-from herodotus_record.model import NOT_RUN, Decision, Frame, InputColumn, Inputs
+from herodotus_record.model import NOT_RUN, Decision, Frame, Gap, InputColumn, Inputs
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
 from tests.support.answers import as_json
@@ -173,6 +173,25 @@ def test_full_records_become_summaries_which_are_deleted_later(store: Store, clo
     assert prune(store, clock) == PruneResult(summarised=2, deleted=35)
     assert tiers(store) == {"summary": 2}
     assert [w.decision.pod.name for w in read(store)] == ["p-1001", "p-1003"]
+
+
+def test_a_pass_counts_what_exceeds_an_age_and_what_exceeds_a_size(store: Store, clock: Clock) -> None:
+    put(store, ROWS, *decisions(1, 69))
+    clock.now_s += 8 * DAY_S
+    put(store, *decisions(1001, 1005))
+    clock.now_s += DAY_S
+    pruned = prune(store, clock, summary_max_age_s=0.0, summary_max_bytes=0, max_bytes=0)
+    assert (pruned, tiers(store)) == (PruneResult(deleted=38), {})
+
+
+def test_gaps_are_kept_as_long_as_summaries(store: Store, clock: Clock) -> None:
+    put(store, ROWS, *decisions(1, 1), Gap(INCARNATION, 5, 3, 4, "disk full", int(clock.now_s * 1e6)))
+    kept = []
+    for days in (8, 20, 4):
+        clock.now_s += days * DAY_S
+        prune(store, clock)
+        kept.append(store.reader.measure_sizes().rows["gaps"])
+    assert kept == [1, 1, 0]
 
 
 def test_a_late_outcome_updates_a_summary(store: Store, clock: Clock) -> None:
