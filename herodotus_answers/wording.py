@@ -25,7 +25,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "no-volume/elsewhere": "claim {claim} is being provisioned on node {selected}",
     "no-volume/allowed": "no volume for claim {claim}, and class {storage_class} makes one only where {wants}",
     "no-volume": "no volume for claim {claim}, and class {storage_class} makes none there",
-    "no-space": "class {storage_class} has no room there for claim {claim}",
+    "no-space": "class {storage_class} has no room there for the {size} of claim {claim}",
     "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
     "volume-zone": "the pod's volumes are in {wants}",
     "features": "the node does not declare {features}",

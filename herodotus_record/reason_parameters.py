@@ -111,7 +111,11 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "wants": ReasonParameter("Nodes for which the class makes volumes, by their labels; absent if any."),
         "selected": ReasonParameter("Node for which the claim is being provisioned, in place of the class."),
     },
-    "no-space": {"claim": _CLAIM, "storage_class": _CLASS},
+    "no-space": {
+        "claim": _CLAIM,
+        "storage_class": _CLASS,
+        "size": ReasonParameter("Storage that the claim requests, as a quantity."),
+    },
     "claim-volume-missing": {"claim": _CLAIM, "volume": _VOLUME},
     "claims-unbound": {"claims": ReasonParameter("The unbound claims, separated by commas.")},
     "claim-not-found": {"claim": _CLAIM},

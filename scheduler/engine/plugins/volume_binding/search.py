@@ -212,7 +212,8 @@ class VolumeSearch:
         self._unbound.set_reason(outside, Reason("no-volume", allowed))
         has_space = self._find_space(claim, storage_class, mask & ~outside)
         full = mask & ~outside & ~has_space
-        self._space.set_reason(full, Reason("no-space", params))
+        size = (claim.spec.resources.requests or {}).get(STORAGE, "")
+        self._space.set_reason(full, Reason("no-space", params | {"size": str(size)}))
         return outside | full
 
     def _find_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass, mask: Mask) -> Mask:
