@@ -143,7 +143,7 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
     if decision.path is DecisionPath.ERROR:
         return f"The attempt ended in an error: {decision.message}"
     if not decision.nodes_total:
-        return "No node fits: the cluster has no nodes."
+        return "No node fits: the cluster has no nodes, so add one or see why none has joined."
     if decision.pre_filters:
         v = decision.pre_filters[-1]
         why = ", ".join(

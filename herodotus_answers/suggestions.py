@@ -175,7 +175,8 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
     if params.get("tolerated") and params.get("differs"):
         sentence += f" (the pod tolerates {params['tolerated']}, which has another {params['differs']})"
     if change.code == "add-node-like" and params.get("key"):
-        sentence += f" in another {params['key']}"
+        domain = params["key"].rpartition("/")[2]
+        sentence += f" in another {domain}" + (f" ({params['key']})" if domain != params["key"] else "")
     return sentence + (f", although {suggestion.node} has no {params['lost']}" if params.get("lost") else "")
 
 

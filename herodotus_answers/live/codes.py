@@ -108,7 +108,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "nominated-node-closed": "The node for which preemption nominated the pod takes no pods now.",
     "pod-group-waits": "The PodGroup of the pod waits for pods that cannot be tried, or were not tried yet.",
     "claim-not-created": "The claim of an ephemeral volume cannot be created.",
-    "claim-unread": "The volume or the storage class of a claim cannot be read.",
+    "claim-unread": "A claim, its volume or its storage class cannot be read.",
     "device-claim-not-created": "The ResourceClaim of a pod cannot be created from its template.",
     "volumes-apart": "No node can reach all volumes of the pod.",
     "claim-terminating": "A PersistentVolumeClaim is being deleted.",

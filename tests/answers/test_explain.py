@@ -195,7 +195,11 @@ def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
             "On worker-3: nominated by an earlier attempt's preemption, and it fits.",
             id="nominated",
         ),
-        pytest.param(a_decision(nodes=[]), "No node fits: the cluster has no nodes.", id="no nodes"),
+        pytest.param(
+            a_decision(nodes=[]),
+            "No node fits: the cluster has no nodes, so add one or see why none has joined.",
+            id="no nodes",
+        ),
         pytest.param(
             a_decision(pre_filters=(NO,)),
             "No node fits: DynamicResources rejected the pod before any node was evaluated: no claims.",

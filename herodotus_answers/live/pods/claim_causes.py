@@ -49,6 +49,7 @@ _REPEATED: Final = re.compile(r"code = Aborted|operation with the given .* alrea
 _NODE_NOT_FOUND: Final = re.compile(r'node "([^"]+)" not found')
 _NAMED: Final = 4  # names in a sentence
 _CLASS: Final = ("StorageClass", "storageClassName")
+_UNREAD: Final = ("Forbidden", "Unknown")
 # Labels that nodes of old releases had, and the labels that took their place.
 _DEPRECATED_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -68,14 +69,17 @@ def find_claim_causes(pod: Json, objects: ClusterObjects, only: str = "") -> lis
 
 
 def find_unread_claims(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause]:
-    """Yield a cause for each claim of the pod whose volume, or the class that is to make one, cannot be read."""
+    """Yield a cause for each claim of the pod that cannot be read, or whose volume or class cannot be read."""
     namespace = str(pod["metadata"]["namespace"])
     for claim in list_claims(pod):
-        found = objects.get("PersistentVolumeClaim", claim.name, namespace).object or {}
-        spec = found.get("spec") or {}
+        lookup = objects.get("PersistentVolumeClaim", claim.name, namespace)
+        if lookup.missing in _UNREAD:
+            text = f"claim {claim.name} cannot be read: whether it has a volume, and where, is not known"
+            yield _make_unread(claim.name, text, "spec.volumes", "PersistentVolumeClaim", claim.name)
+        spec = (lookup.object or {}).get("spec") or {}
         kind, field = ("PersistentVolume", "volumeName") if spec.get("volumeName") else _CLASS
         name = str(spec.get(field) or "")
-        if not name or objects.get(kind, name).missing not in ("Forbidden", "Unknown"):
+        if not name or objects.get(kind, name).missing not in _UNREAD:
             continue
         text = f"claim {claim.name} asks for a volume of class {name}; that StorageClass cannot be read"
         if kind == "PersistentVolume":
@@ -83,10 +87,13 @@ def find_unread_claims(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause
                 f"claim {claim.name} ({_name_class(spec)}) has volume {name}, which cannot be read: from where it can"
             )
             text += " be reached is not known"
-        remedy = make_remedy(f"ask someone who may read {kind} objects", f"kubectl describe {kind.lower()} {name}")
-        yield make_cause(
-            "claim-unread", text, f"spec.{field}", of=f"PersistentVolumeClaim/{claim.name}", remedies=[remedy]
-        )
+        yield _make_unread(claim.name, text, f"spec.{field}", kind, name)
+
+
+def _make_unread(claim: str, text: str, source: str, kind: str, name: str) -> LiveCause:
+    """Return the cause that an object on which a claim depends cannot be read."""
+    remedy = make_remedy(f"ask someone who may read {kind} objects", f"kubectl describe {kind.lower()} {name}")
+    return make_cause("claim-unread", text, source, of=f"PersistentVolumeClaim/{claim}", remedies=[remedy])
 
 
 def describe_finalizers(claim: Json) -> str:
@@ -286,7 +293,8 @@ class _ClaimFinder:
         lookup = self._objects.get("StorageClass", class_name)
         if lookup.is_absent:
             existing = self._objects.list_names("StorageClass")
-            text = f"class {class_name} of claim {name} does not exist{describe_similar(class_name, existing)}"
+            text = f"claim {name} asks for class {class_name}, which does not exist"
+            text += describe_similar(class_name, existing)
             remedies = [
                 make_remedy(f"create the class {class_name}, or {self._remake(name, 'with a class that exists')}")
             ]

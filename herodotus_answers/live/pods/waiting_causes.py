@@ -200,7 +200,7 @@ class _Finder:
         spec = lookup.object.get("spec") or {}
         for class_name in _list_device_classes(spec):
             if self._objects.get("DeviceClass", class_name).is_absent:
-                text = f"DeviceClass {class_name} of {kind} {name} does not exist"
+                text = f"{kind} {name} asks for DeviceClass {class_name}, which does not exist"
                 text += describe_similar(class_name, self._objects.list_names("DeviceClass"))
                 yield make_cause(
                     "device-class-missing",

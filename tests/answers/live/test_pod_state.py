@@ -940,6 +940,7 @@ def _a_claim(**spec: Any) -> Json:
     [
         (_a_claim(volumeName="pv-1", storageClassName="ssd"), [], "persistentvolumes", "claim-unread", "volume pv-1"),
         (_a_claim(storageClassName="fast"), [], "storageclasses", "claim-unread", "class fast"),
+        (_a_claim(storageClassName="fast"), [], "persistentvolumeclaims", "claim-unread", "cannot be read"),
         (
             _a_claim(storageClassName="fast"),
             [
@@ -955,7 +956,7 @@ def _a_claim(**spec: Any) -> Json:
         ),
     ],
 )
-def test_claim_is_named_if_its_volume_or_class_may_not_be_read(
+def test_claim_is_named_if_it_or_its_volume_or_class_may_not_be_read(
     claim: Json, events: list[Json], forbidden: str, code: str, words: str
 ) -> None:
     pod = _a_waiting_pod("0/1 nodes", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
