@@ -145,7 +145,7 @@ def fetch_pod_answer(
             right = (
                 f"the right to get pods in namespace {request.namespace} is needed: not even whether it exists is known"
             )
-            raise lookup.refusal.with_hints([right]) from None
+            raise lookup.refusal.with_hints([right, *(e.hints if isinstance(e, ServerError) else ())]) from None
         if not lookup.pod:
             if lookup.known and isinstance(e, ServerError):
                 failure = e.with_hints([*hints, *_list_owner_hints(request)])
