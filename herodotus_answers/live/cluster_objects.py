@@ -143,8 +143,8 @@ class ClusterObjects:
             if missing:  # a token of an earlier page may have expired: what was read remains
                 known = "" if missing == "NotFound" or items else missing
                 return ObjectList(items, known, missing == "NotFound" and not items)
-            items += (item for item in document.get("items") or () if isinstance(item, dict))
-            items = list(map(_name_preemptor, items)) if kind == "Event" else items
+            page = (item for item in document.get("items") or () if isinstance(item, dict))
+            items += map(_name_preemptor, page) if kind == "Event" else page
             query["continue"] = (document.get("metadata") or {}).get("continue") or ""
             if not query["continue"]:
                 break

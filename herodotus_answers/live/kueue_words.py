@@ -3,7 +3,7 @@
 Owns: which Workload of Kueue belongs to the object, and which of its events count. Does not own: what to do about them
 (`messages`), the states of the objects. Pure.
 
-Invariant: what was said before the last admission is over.
+Invariant: events before the last admission do not count.
 """
 
 from __future__ import annotations

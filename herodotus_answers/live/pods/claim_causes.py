@@ -97,7 +97,7 @@ def _make_unread(claim: str, text: str, source: str, kind: str, name: str) -> Li
 
 
 def describe_finalizers(claim: Json) -> str:
-    """Return a clause on who keeps a claim that is being deleted, besides the pods that use it; "" if nobody does."""
+    """Return a clause on who keeps a claim that is being deleted, besides the pods that use it; "" for no other."""
     names = [each for each in claim["metadata"].get("finalizers") or () if each != _PROTECTION]
     return f" and kept by {', '.join(names)} (metadata.finalizers) until its controller has finished" if names else ""
 

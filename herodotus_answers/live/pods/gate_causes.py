@@ -103,9 +103,9 @@ def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) 
     labels = pod["metadata"].get("labels") or {}
     queue = labels.get("kueue.x-k8s.io/queue-name")
     others = [str(each["name"]) for each in pod["spec"]["schedulingGates"]]
-    if queue and gate.startswith("kueue.x-k8s.io/"):
+    if queue and gate.startswith(_KUEUE):
         text += f" (LocalQueue {queue})"
-    elif queue and not any(name.startswith("kueue.x-k8s.io/") for name in others):
+    elif queue and not any(name.startswith(_KUEUE) for name in others):
         text += f"; Kueue (LocalQueue {queue}) does not hold the pod: it has none of Kueue's gates"
     path = f"/spec/schedulingGates/{position}"
     patch = [{"op": "test", "path": f"{path}/name", "value": gate}, {"op": "remove", "path": path}]
